@@ -1,0 +1,1 @@
+"""Relay for LangChain. The chat model `ChatRelay` comes with a later release."""

@@ -1,0 +1,1 @@
+"""Relay for LlamaIndex. The LLM `Relay` comes with a later release."""

@@ -1,0 +1,332 @@
+"""RelayEngine: the composite model. Two backends, a policy, and a thread on which they run."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import uuid
+import warnings
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from relay_integrations.backends.base import Backend
+from relay_integrations.chat.messages import MessagesInput, read_messages, read_tools
+from relay_integrations.config import FailureRules, OnFailure, Prices, RequestOptions, checked, read_failure_rules, read_options
+from relay_integrations.cues.profile import GENERIC, CueProfile, find_profile, load_profile
+from relay_integrations.errors import ConfigError, GenerationError
+from relay_integrations.health import Health
+from relay_integrations.job import Job, prepare
+from relay_integrations.loop import LoopThread
+from relay_integrations.policies import Policy, make_policy
+from relay_integrations.result import RelayResult
+from relay_integrations.roles import ROLES, Role
+from relay_integrations.run import RelayRun, failed_before_start
+from relay_integrations.sink import Collector, EventQueue, Sink
+from relay_integrations.stream import AsyncRelayStream, RelayStream
+
+Tools = Sequence[Mapping[str, Any]]
+
+
+class RelayWarning(UserWarning):
+    """Something works, but hardly as the caller means it."""
+
+
+class RelayEngine:
+    """A large and a small model that take turns inside one generation.
+
+    Args:
+        large: Backend of the large model.
+        small: Backend of the small model.
+        policy: Name of a policy or a policy; RelayGen by default.
+        cue_profile: Cues for policies that need them: a profile, the name of a shipped one, or the path of a JSON file. None finds the
+            pair's own by the models' names, else takes the generic one and warns.
+        on_failure: What happens when a backend fails: "continue" (the other model goes on alone) or "raise", for both roles or by role;
+            or all `FailureRules`.
+        prices: Prices by role, for `Usage.cost`.
+        owns_backends: Whether closing the engine closes the backends; the constructors that load them set it.
+        clock: Monotonic seconds, for tests.
+
+    The engine may be used from any thread and any event loop. It is a context manager, synchronous and asynchronous.
+
+    Raises:
+        ConfigError: A setting is wrong; the message names it.
+    """
+
+    def __init__(
+        self,
+        large: Backend,
+        small: Backend,
+        *,
+        policy: str | Policy = "relaygen",
+        cue_profile: CueProfile | str | Path | None = None,
+        on_failure: OnFailure | Mapping[str, Any] | FailureRules | None = None,
+        prices: Mapping[Role, Prices | Mapping[str, float]] | None = None,
+        owns_backends: bool = False,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.backends: dict[Role, Backend] = {"large": large, "small": small}
+        for role, backend in self.backends.items():
+            if not isinstance(backend, Backend):
+                kind = type(backend).__name__
+                raise ConfigError(f"{role} must be a Backend, not {kind}; RelayEngine.from_pretrained takes names and paths")
+        self.rules = read_failure_rules(on_failure)
+        self.prices = _read_prices(prices)
+        self.health = Health(self.rules, clock)
+        self._clock = clock
+        self._owns_backends = owns_backends
+        self._loop = LoopThread()
+        self.cue_profile = load_profile(cue_profile) if isinstance(cue_profile, (str, Path)) else cue_profile
+        self.policy = self._resolve_policy(policy)
+
+    @classmethod
+    def tiny(cls, **settings: Any) -> Self:
+        """The trained tiny pair that ships with the package, for trying things out. Needs the extra `transformers`.
+
+        Models this small are many times slower on several threads than on one, so this sets torch to one thread for the process, unless
+        the environment variable OMP_NUM_THREADS says otherwise.
+
+        Args:
+            **settings: As in `RelayEngine`.
+        """
+        from relay_integrations.backends.transformers import TransformersBackend, use_one_thread
+        from relay_integrations.tiny import pair_paths
+
+        use_one_thread()
+        large, small = pair_paths()
+        return cls(
+            TransformersBackend.from_pretrained(large, name="relay-tiny-large", dtype="float32"),
+            TransformersBackend.from_pretrained(small, name="relay-tiny-small", dtype="float32"),
+            owns_backends=True,
+            **settings,
+        )
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        large: str | Path,
+        small: str | Path,
+        *,
+        large_options: Mapping[str, Any] | None = None,
+        small_options: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> Self:
+        """Loads two models in process with transformers. Needs the extra `transformers`.
+
+        Args:
+            large: Local folder or hub id.
+            small: Local folder or hub id.
+            large_options: As in `TransformersBackend.from_pretrained` (device, dtype, device_map, …), for the large model alone.
+            small_options: The same for the small one.
+            **settings: As in `RelayEngine`; what both models share (device, dtype, device_map, trust_remote_code) may stand here too.
+
+        Raises:
+            ModelLoadError: A model, tokenizer or chat template cannot be loaded; names the folder and the way out.
+        """
+        from relay_integrations.backends.transformers import TransformersBackend
+
+        shared: dict[str, Any] = {k: settings.pop(k) for k in ("device", "dtype", "device_map", "trust_remote_code") if k in settings}
+        return cls(
+            TransformersBackend.from_pretrained(large, **{**shared, **dict(large_options or {})}),
+            TransformersBackend.from_pretrained(small, **{**shared, **dict(small_options or {})}),
+            owns_backends=True,
+            **settings,
+        )
+
+    def generate(
+        self,
+        messages: MessagesInput,
+        *,
+        tools: Tools | None = None,
+        policy: str | Policy | None = None,
+        **options: Any,
+    ) -> RelayResult:
+        """Generates and waits for the result.
+
+        Args:
+            messages: A string, or messages as OpenAI-style dicts or `Message`.
+            tools: Tools in OpenAI's format.
+            policy: Another policy for this request.
+            **options: The fields of `RequestOptions`: temperature, max_tokens, seed, stop, n, reasoning, budgets, …
+
+        Returns:
+            The result; the fold of the events that `stream` would yield.
+
+        Raises:
+            ConfigError: An argument or message is wrong.
+            PromptTooLong: The prompt leaves no room in the window.
+            BackendError: A backend failed and the rules did not bridge it; `partial` holds what there was.
+        """
+        self._not_inside("generate", "agenerate")
+        job = self._job(messages, tools, policy, options)
+        future = self._loop.submit(self._collect(job))
+        try:
+            return future.result()
+        except BaseException:  # KeyboardInterrupt too: the models must not go on for nobody
+            future.cancel()
+            raise
+
+    async def agenerate(
+        self,
+        messages: MessagesInput,
+        *,
+        tools: Tools | None = None,
+        policy: str | Policy | None = None,
+        **options: Any,
+    ) -> RelayResult:
+        """As `generate`, for any event loop, which stays free. Cancelling it stops the running model."""
+        job = self._job(messages, tools, policy, options)
+        return await asyncio.wrap_future(self._loop.submit(self._collect(job)))
+
+    def stream(
+        self,
+        messages: MessagesInput,
+        *,
+        tools: Tools | None = None,
+        policy: str | Policy | None = None,
+        **options: Any,
+    ) -> RelayStream:
+        """Generates and yields events as they happen. Arguments as in `generate`, checked at once."""
+        self._not_inside("stream", "astream")
+        queue, cancel = self._start(self._job(messages, tools, policy, options))
+        return RelayStream(queue, cancel)
+
+    def astream(
+        self,
+        messages: MessagesInput,
+        *,
+        tools: Tools | None = None,
+        policy: str | Policy | None = None,
+        **options: Any,
+    ) -> AsyncRelayStream:
+        """As `stream`, for any event loop: `async for event in engine.astream(…)`."""
+        queue, cancel = self._start(self._job(messages, tools, policy, options))
+        return AsyncRelayStream(queue, cancel)
+
+    def close(self) -> None:
+        """Cancels what runs, closes the backends that the engine opened, and stops its thread. May be called twice."""
+        self._loop.close(self._aclose_backends if self._owns_backends else None)
+
+    async def aclose(self) -> None:
+        """As `close`, without blocking the caller's loop."""
+        await asyncio.get_running_loop().run_in_executor(None, self.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.aclose()
+
+    def _resolve_policy(self, policy: str | Policy) -> Policy:
+        made = make_policy(policy) if isinstance(policy, str) else policy
+        if not isinstance(made, Policy):
+            raise ConfigError(f"policy must be a name or a Policy, not {type(policy).__name__}")
+        return made.with_cues(self._cues()) if made.needs_cues and getattr(made, "cues", None) is None else made
+
+    def _cues(self) -> CueProfile:
+        if self.cue_profile is None:
+            large, small = (self.backends[role].capabilities.name for role in ROLES)
+            self.cue_profile = find_profile(large, small)
+            if self.cue_profile is None:
+                self.cue_profile = load_profile(GENERIC)
+                warnings.warn(
+                    f"no cue profile is known for {large!r} with {small!r}: the generic one is used, which was not measured on this pair; "
+                    "pass cue_profile=… to choose",
+                    RelayWarning,
+                    stacklevel=4,
+                )
+        return self.cue_profile
+
+    def _job(self, messages: MessagesInput, tools: Tools | None, policy: str | Policy | None, options: dict[str, Any]) -> Job:
+        read = read_options(**options)
+        seed = random.getrandbits(31) if read.seed is None else read.seed
+        job = Job(
+            backends=self.backends,
+            policy=self.policy if policy is None else self._resolve_policy(policy),
+            options=read,
+            messages=read_messages(messages),
+            tools=read_tools(tools),
+            rules=self.rules,
+            health=self.health,
+            prices=self.prices,
+            seed=seed,
+            session=uuid.uuid4().hex,
+            started=self._clock(),
+        )
+        self._warn_greedy(job, read)
+        return job
+
+    def _warn_greedy(self, job: Job, options: RequestOptions) -> None:
+        for role in job.policy.roles:
+            capabilities = self.backends[role].capabilities
+            asked = job.sampling(role).greedy and not capabilities.sampling.greedy
+            if asked and capabilities.family == "qwen3" and options.reasoning is not False:
+                warnings.warn(
+                    f"greedy decoding makes a thinking Qwen3 ({capabilities.name!r}) repeat itself without end; its authors recommend "
+                    "temperature=0.6, top_p=0.95, top_k=20",
+                    RelayWarning,
+                    stacklevel=4,
+                )
+
+    def _start(self, job: Job) -> tuple[EventQueue, Callable[[], object]]:
+        queue = EventQueue(self._loop.loop)
+        return queue, self._loop.start(self._run(job, queue), queue.close)
+
+    async def _collect(self, job: Job) -> RelayResult:
+        sink = Collector()
+        try:
+            await self._run(job, sink)
+        except GenerationError as e:
+            e.partial = sink.fold.result()
+            raise
+        return sink.fold.result()
+
+    async def _run(self, job: Job, sink: Sink) -> None:
+        try:
+            try:
+                await prepare(job)
+            except Exception as e:
+                for choice in range(job.options.n):
+                    sink.put(failed_before_start(job, choice, e, self._clock() - job.started))
+                raise
+            await self._run_choices(job, sink)
+        except asyncio.CancelledError:
+            if asyncio.current_task() in self._loop.ended:  # its reader did not ask for that
+                raise GenerationError("the engine was closed while it generated") from None
+            raise
+
+    async def _run_choices(self, job: Job, sink: Sink) -> None:
+        runs: list[Coroutine[Any, Any, None]] = [RelayRun(job, choice, sink, self._clock).run() for choice in range(job.options.n)]
+        if len(runs) == 1:
+            await runs[0]
+            return
+        # One choice's failure leaves the others alone; it is raised when they have ended.
+        ended = await asyncio.gather(*runs, return_exceptions=True)
+        failures = [e for e in ended if isinstance(e, BaseException)]
+        if failures:
+            raise failures[0]
+
+    async def _aclose_backends(self) -> None:
+        for backend in self.backends.values():
+            await backend.aclose()
+
+    def _not_inside(self, method: str, instead: str) -> None:
+        if self._loop.inside:
+            raise ConfigError(f"{method}() would wait for itself on the engine's own thread; use {instead}() there")
+
+
+def _read_prices(prices: Mapping[Role, Prices | Mapping[str, float]] | None) -> dict[Role, Prices]:
+    read: dict[Role, Prices] = {}
+    for role, price in (prices or {}).items():
+        if role not in ROLES:
+            raise ConfigError(f"prices has an unknown role {role!r}; the roles are: {', '.join(ROLES)}")
+        read[role] = price if isinstance(price, Prices) else checked(Prices, price, f"prices[{role!r}]")
+    return read

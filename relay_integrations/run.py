@@ -1,0 +1,308 @@
+"""The one loop that runs a policy over two backends and yields events: one generation, from its first segment to its last."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Literal
+
+from relay_integrations.chat.reader import OutputReader
+from relay_integrations.chat.tags import translate
+from relay_integrations.chat.tool_calls import HERMES
+from relay_integrations.errors import BackendError, RelayError
+from relay_integrations.events import Event, Handoff, RelayFailed, RelayFinished, SegmentFinished, SegmentStarted, Usage
+from relay_integrations.hop import HopFailed, SegmentRun
+from relay_integrations.job import Job
+from relay_integrations.limits import Limits
+from relay_integrations.policies.base import Plan, StopRule
+from relay_integrations.roles import FinishReason, HandoffReason, Role, SegmentEndCause, other
+from relay_integrations.sink import Sink
+from relay_integrations.transcript import SegmentEnd, Side, Transcript
+from relay_integrations.usage import Meter
+
+SMALL_WINDOW_FULL = "the small model's window is full"
+
+
+class RelayRun:
+    """Generates one choice of a job.
+
+    Args:
+        job: A prepared job.
+        choice: Its number.
+        sink: Takes the events.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, job: Job, choice: int, sink: Sink, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.job = job
+        self.choice = choice
+        self.sink = sink
+        self._clock = clock
+        self.session = f"{job.session}-{choice}"
+        sides = {
+            role: Side(
+                prompt.ids, prompt.reasoning_open, job.backends[role].capabilities.think_tags, job.backends[role].capabilities.vocabulary
+            )
+            for role, prompt in job.prompts.items()
+        }
+        key = job.key
+        self.transcript = Transcript(sides, tools=bool(job.tools), key=key + choice)
+        tags = [side.tags for side in sides.values() if side.tags]
+        self.reader = OutputReader(
+            self.emit,
+            self.now,
+            tags=tags,
+            reasoning_open=any(side.reasoning_open for side in sides.values()),
+            stops=job.options.stop,
+            tools=HERMES if job.tools else None,
+            call_id=lambda index: f"call_{key:012x}{choice:x}{index:02x}",
+        )
+        self.limits = Limits(job, self.transcript, has_reasoning=bool(tags))
+        self.meter = Meter(job, self.transcript)
+        self._alone: Role | None = job.alone
+        self._segment: SegmentRun | None = None
+        self._handoffs = 0
+        self._error: BaseException | None = None
+        self._detail = job.why
+
+    def now(self) -> float:
+        """Seconds since the request began."""
+        return self._clock() - self.job.started
+
+    def emit(self, event: Event) -> None:
+        """Passes an event on as this choice's."""
+        event.choice = self.choice
+        self.sink.put(event)
+
+    async def run(self) -> None:
+        """Runs to the end.
+
+        Raises:
+            BackendError: A failure that the rules did not bridge; `RelayFailed` was emitted.
+        """
+        try:
+            await self._relay()
+        except asyncio.CancelledError:
+            self._fail("cancelled", "the generation was cancelled")
+            raise
+        except RelayError as e:
+            self._fail("error", str(e))
+            raise
+        except Exception as e:
+            self._fail("error", f"{type(e).__name__}: {e}")
+            raise
+        finally:
+            for role in self.job.prompts:
+                with contextlib.suppress(Exception):  # must not hide how the generation ended
+                    await self.job.backends[role].release(self.session)
+
+    async def _relay(self) -> None:
+        ended: SegmentEnd | None = None
+        plan = self._next(None)
+        while plan is not None:
+            self._switch(plan, ended)
+            ended = await self._write(plan)
+            if ended.cause in ("stop", "length"):
+                break
+            plan = await self._after(plan, ended)
+            if plan is not None and self._full(plan.role):
+                ended = dataclasses.replace(ended, cause="length")
+                break
+        self._close_segment(ended, last=True)
+        self._finish(ended)
+
+    def _full(self, role: Role) -> bool:
+        """Whether there is no room for a single token more, whoever writes it."""
+        left, cause = self.limits.left(role, None)
+        return left <= 0 and cause == "length"
+
+    def _next(self, ended: SegmentEnd | None) -> Plan | None:
+        """What the policy wants, as far as both models are at hand."""
+        if self._alone is not None:
+            first: HandoffReason = "fallback"
+            return self._go_alone(self._alone, first) if ended is None else None
+        plan = self.job.policy.next(self.transcript, ended)
+        if plan is None:
+            return None
+        return self._replaced(plan)
+
+    def _replaced(self, plan: Plan) -> Plan:
+        """The plan, or a role alone where the planned one has no budget or no window left, or where the plans lead nowhere."""
+        if plan.role == "large" and self.limits.large_left() == 0 and "small" in self.transcript.sides:
+            return self._go_alone("small", "budget")
+        if plan.role == "small" and self.limits.window_left("small") <= 0 and "large" in self.transcript.sides:
+            return self._go_alone("large", "fallback", SMALL_WINDOW_FULL)
+        done = self.transcript.segments[:-1][-2:]
+        if len(done) == 2 and not any(segment.ids for segment in done):
+            return self._go_alone(plan.role, "fallback", "two segments in a row came to nothing")  # e.g. too short for a character
+        return plan
+
+    def _go_alone(self, role: Role, reason: HandoffReason, detail: str = "") -> Plan:
+        self._alone = role
+        self._detail = detail or self._detail
+        return Plan(role, reason, StopRule(think_end=False))
+
+    async def _after(self, plan: Plan, ended: SegmentEnd) -> Plan | None:
+        """The next plan after a segment ended, for whichever cause."""
+        if ended.cause == "error":
+            return self._after_failure(ended)
+        if ended.cause == "budget":
+            if self.limits.reasoning_spent():
+                return await self._force_close(plan, ended)
+            return self._go_alone("small", "budget") if self._can_go_alone("small") else None
+        if ended.cause == "segment_limit" and plan.role == "small" and self.limits.window_left("small") <= 0:
+            return self._go_alone("large", "fallback", SMALL_WINDOW_FULL) if self._can_go_alone("large") else None
+        following = self._next(ended)
+        ids = self.transcript.current.ids
+        if following is not None and ids and ids[-1] in self.job.backends[ended.role].capabilities.eos_ids:
+            self.transcript.drop_last()  # the end of the turn was not for this role to say
+        return following
+
+    def _can_go_alone(self, role: Role) -> bool:
+        return self._alone is None and role in self.transcript.sides
+
+    def _after_failure(self, ended: SegmentEnd) -> Plan:
+        failed, rest = ended.role, other(ended.role)
+        rule = self.job.rules.large if failed == "large" else self.job.rules.small
+        if rule == "continue" and self._can_go_alone(rest) and not (rest == "large" and self.limits.large_left() == 0):
+            return self._go_alone(rest, "fallback", f"the {failed} model failed: {type(self._error).__name__}: {self._error}")
+        name = self.job.backends[failed].capabilities.name
+        way_out = f"on_failure={{{failed!r}: 'continue'}} lets the other model go on" if rule == "raise" else "the other model cannot go on"
+        raise BackendError(
+            f"the {failed} model {name!r} failed: {self._error} ({way_out}; the error's `partial` holds all so far)"
+        ) from self._error
+
+    async def _force_close(self, plan: Plan, ended: SegmentEnd) -> Plan | None:
+        """The reasoning budget is spent: writes the closing tag, which no role is charged for, and goes on with the answer."""
+        t, own = self.transcript, self.transcript.sides[plan.role].tags
+        tags = own or next(side.tags for side in t.sides.values() if side.tags)
+        text = ("" if t.tail.endswith("\n") else "\n") + tags.close + "\n\n"
+        try:
+            ids = await self.job.backends[plan.role].encode(translate(text, tags, own))
+        except Exception as e:
+            return self._after_failure(self._failed(plan.role, e))
+        t.roll_back()
+        self.reader.close_reasoning(t.output_tokens)
+        if self.reader.stopped is not None:
+            return None
+        self._close_segment(ended)
+        t.force(plan.role, ids, text)
+        t.close_reasoning()
+        t.channel = self.reader.channel
+        if not plan.stop.think_end:
+            return dataclasses.replace(plan, reason="budget")
+        return self._next(SegmentEnd(plan.role, "think_end"))
+
+    def _switch(self, plan: Plan, ended: SegmentEnd | None) -> None:
+        """Opens the plan's segment, unless its role goes on in the one that is open; that it goes on alone is to be seen."""
+        if self._segment is not None and self._segment.role == plan.role and plan.reason not in ("budget", "fallback"):
+            return
+        last = self.transcript.segments[-1].role if self.transcript.segments else None
+        self._close_segment(ended)
+        role, position, name = plan.role, self.transcript.output_tokens, self._name(plan.role)
+        if last is not None and last != role:
+            self.meter.handoff(plan.reason)
+            cue = ended.cue if ended else None
+            self.reader.mark(
+                Handoff(
+                    index=self._handoffs,
+                    from_role=last,
+                    to_role=role,
+                    from_model=self._name(last),
+                    to_model=name,
+                    reason=plan.reason,
+                    cue=cue,
+                    position=position,
+                    time=self.now(),
+                )
+            )
+            self._handoffs += 1
+        segment = self.transcript.begin(role, plan.reason)
+        self._segment = SegmentRun(self, segment)
+        self.reader.mark(
+            SegmentStarted(
+                index=segment.index,
+                role=role,
+                model=name,
+                reason=plan.reason,
+                position=position,
+                detail=self._detail or None if plan.reason == "fallback" else None,
+                time=self.now(),
+            )
+        )
+
+    async def _write(self, plan: Plan) -> SegmentEnd:
+        assert self._segment is not None
+        try:
+            return await self._segment.write(plan, retries=self._retries(plan.role))
+        except HopFailed as e:
+            return self._failed(plan.role, e.cause)
+
+    def _failed(self, role: Role, cause: BaseException) -> SegmentEnd:
+        self._error = cause
+        if self._segment is not None:
+            self._segment.error = f"{type(cause).__name__}: {cause}"
+        return SegmentEnd(role, "error")
+
+    def _retries(self, role: Role) -> int:
+        """The leader, or who is alone, is worth another try; a helper is not waited for."""
+        leads = role == self.job.policy.leader or self._alone == role
+        return self.job.rules.retries if leads else 0
+
+    def _close_segment(self, ended: SegmentEnd | None, cause: SegmentEndCause | None = None, *, last: bool = False) -> None:
+        run, self._segment = self._segment, None
+        if run is None:
+            return
+        if not last:
+            self.transcript.hand_over()
+        segment = run.segment
+        self.meter.segment(run)
+        self.reader.mark(
+            SegmentFinished(
+                index=segment.index,
+                role=segment.role,
+                model=self._name(segment.role),
+                reason=segment.reason,
+                cause=cause or (ended.cause if ended else "error"),
+                cue=ended.cue if ended else None,
+                text=segment.text,
+                ids=tuple(segment.ids),
+                tokens=len(segment.ids),
+                discarded=segment.generated - len(segment.ids),
+                requests=run.requests,
+                sent_tokens=run.sent,
+                cached_tokens=run.cached,
+                time_to_first_token=run.time_to_first_token,
+                duration=self.now() - run.began,
+                error=run.error,
+                time=self.now(),
+            )
+        )
+
+    def _finish(self, ended: SegmentEnd | None) -> None:
+        self.reader.finish()
+        reason: FinishReason = "stop"
+        if self.reader.stopped is not None:
+            pass
+        elif ended is not None and ended.cause in ("length", "budget", "segment_limit"):
+            reason = "length"
+        elif self.reader.calls:
+            reason = "tool_calls"
+        usage = self.meter.usage()
+        self.emit(RelayFinished(finish_reason=reason, stop_sequence=self.reader.stopped, usage=usage, seed=self.job.seed, time=self.now()))
+
+    def _fail(self, reason: Literal["error", "cancelled"], message: str) -> None:
+        self._close_segment(None, "cancelled" if reason == "cancelled" else "error", last=True)
+        self.reader.finish()
+        self.emit(RelayFailed(finish_reason=reason, error=message, usage=self.meter.usage(), seed=self.job.seed, time=self.now()))
+
+    def _name(self, role: Role) -> str:
+        return self.job.backends[role].capabilities.name
+
+
+def failed_before_start(job: Job, choice: int, error: Exception, elapsed: float) -> RelayFailed:
+    """The only event of a choice that could not begin."""
+    return RelayFailed(choice=choice, finish_reason="error", error=str(error), usage=Usage(), seed=job.seed, time=elapsed)
