@@ -1,0 +1,107 @@
+"""Which models a command runs, and by which policy."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from relay_integrations.engine import RelayEngine
+from relay_integrations.errors import ConfigError
+from relay_integrations.policies import Policy, make_policy
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """The models, the policy and the cues that a command line names.
+
+    Attributes:
+        large, small: Folders or hub ids; both None for the tiny pair.
+        policy: Name of a policy; `settings` are its own, as `key=value`.
+        cues: Name of a shipped cue profile, or path of one.
+        device, dtype, device_map: Where and how both models run.
+    """
+
+    large: str | None = None
+    small: str | None = None
+    policy: str = "relaygen"
+    settings: Sequence[str] = ()
+    cues: str | None = None
+    device: str | None = None
+    dtype: str | None = None
+    device_map: str | None = None
+
+    @property
+    def tiny(self) -> bool:
+        """Whether the shipped pair is meant."""
+        return self.large is None and self.small is None
+
+    def describe(self) -> str:
+        """The pair in words."""
+        return "the tiny pair" if self.tiny else f"{self.large} and {self.small}"
+
+    def check(self) -> None:
+        """Checks all that can be checked without a model.
+
+        Raises:
+            ConfigError: Names the option and the way out.
+        """
+        if (self.large is None) != (self.small is None):
+            given, missing = ("--large", "--small") if self.small is None else ("--small", "--large")
+            raise ConfigError(f"{given} needs {missing} beside it; leave both out for the tiny pair that ships with relay")
+        policy = self.make_policy()
+        if self.cues is not None and not policy.needs_cues:
+            raise ConfigError(f"policy {policy.name!r} takes no cue profile: leave --cues out, or use --policy relaygen")
+
+    def make_policy(self) -> Policy:
+        """The policy with its settings."""
+        return make_policy(self.policy, **read_settings(self.settings))
+
+
+def read_settings(pairs: Sequence[str]) -> dict[str, Any]:
+    """Reads `key=value` pairs; a value is JSON where it can be read so, else text.
+
+    Raises:
+        ConfigError: A pair has no `=`.
+    """
+    settings = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"--set {pair!r} is not of the form key=value, e.g. --set answer_role=large")
+        try:
+            settings[key.strip().replace("-", "_")] = json.loads(value)
+        except ValueError:
+            settings[key.strip().replace("-", "_")] = value
+    return settings
+
+
+def open_engine(choice: ModelChoice) -> RelayEngine:
+    """Loads the models.
+
+    Raises:
+        ConfigError: A setting is wrong.
+        ModelLoadError: A model cannot be loaded.
+    """
+    choice.check()
+    placing = {"device": choice.device, "dtype": choice.dtype, "device_map": choice.device_map}
+    shared: dict[str, Any] = {key: value for key, value in placing.items() if value is not None}
+    settings: dict[str, Any] = {"policy": choice.make_policy(), "cue_profile": choice.cues}
+    if not choice.tiny:
+        return RelayEngine.from_pretrained(str(choice.large), str(choice.small), **shared, **settings)
+    # Its steps are far too small to share out: a second thread makes them ten times slower on a busy machine.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    if not shared:
+        return RelayEngine.tiny(**settings)
+    from relay_integrations.tiny import pair_paths
+
+    large, small = pair_paths()
+    return RelayEngine.from_pretrained(
+        large,
+        small,
+        large_options={"name": "relay-tiny-large", "dtype": "float32", **shared},
+        small_options={"name": "relay-tiny-small", "dtype": "float32", **shared},
+        **settings,
+    )
