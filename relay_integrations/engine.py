@@ -8,10 +8,12 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import wait
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from relay_integrations.backends import backend_class
 from relay_integrations.backends.base import Backend
 from relay_integrations.chat.messages import MessagesInput, read_messages, read_tools
 from relay_integrations.config import FailureRules, OnFailure, Prices, RequestOptions, checked, read_failure_rules, read_options
@@ -109,28 +111,29 @@ class RelayEngine:
         large: str | Path,
         small: str | Path,
         *,
+        backend: str = "transformers",
         large_options: Mapping[str, Any] | None = None,
         small_options: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> Self:
-        """Loads two models in process with transformers. Needs the extra `transformers`.
+        """Loads two models into this process.
 
         Args:
             large: Local folder or hub id.
             small: Local folder or hub id.
-            large_options: As in `TransformersBackend.from_pretrained` (device, dtype, device_map, …), for the large model alone.
+            backend: Kind of backend, a key of `relay_integrations.backends.BACKENDS`; "transformers" needs the extra of that name.
+            large_options: What the backend's `from_pretrained` takes (device, dtype, device_map, …), for the large model alone.
             small_options: The same for the small one.
             **settings: As in `RelayEngine`; what both models share (device, dtype, device_map, trust_remote_code) may stand here too.
 
         Raises:
             ModelLoadError: A model, tokenizer or chat template cannot be loaded; names the folder and the way out.
         """
-        from relay_integrations.backends.transformers import TransformersBackend
-
+        load = backend_class(backend).from_pretrained
         shared: dict[str, Any] = {k: settings.pop(k) for k in ("device", "dtype", "device_map", "trust_remote_code") if k in settings}
         return cls(
-            TransformersBackend.from_pretrained(large, **{**shared, **dict(large_options or {})}),
-            TransformersBackend.from_pretrained(small, **{**shared, **dict(small_options or {})}),
+            load(large, **{**shared, **dict(large_options or {})}),
+            load(small, **{**shared, **dict(small_options or {})}),
             owns_backends=True,
             **settings,
         )
@@ -163,6 +166,8 @@ class RelayEngine:
         job = self._job(messages, tools, policy, options)
         future = self._loop.submit(self._collect(job))
         try:
+            while not wait([future], timeout=0.5).done:  # in short turns, so that a Ctrl-C is not missed
+                pass
             return future.result()
         except BaseException:  # KeyboardInterrupt too: the models must not go on for nobody
             future.cancel()

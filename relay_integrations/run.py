@@ -12,18 +12,17 @@ from typing import Literal
 from relay_integrations.chat.reader import OutputReader
 from relay_integrations.chat.tags import translate
 from relay_integrations.chat.tool_calls import HERMES
-from relay_integrations.errors import BackendError, RelayError
+from relay_integrations.director import Director
+from relay_integrations.errors import RelayError
 from relay_integrations.events import Event, Handoff, RelayFailed, RelayFinished, SegmentFinished, SegmentStarted, Usage
 from relay_integrations.hop import HopFailed, SegmentRun
 from relay_integrations.job import Job
 from relay_integrations.limits import Limits
-from relay_integrations.policies.base import Plan, StopRule
-from relay_integrations.roles import FinishReason, HandoffReason, Role, SegmentEndCause, other
+from relay_integrations.policies.base import Plan
+from relay_integrations.roles import FinishReason, Role, SegmentEndCause
 from relay_integrations.sink import Sink
 from relay_integrations.transcript import SegmentEnd, Side, Transcript
 from relay_integrations.usage import Meter
-
-SMALL_WINDOW_FULL = "the small model's window is full"
 
 
 class RelayRun:
@@ -62,11 +61,10 @@ class RelayRun:
         )
         self.limits = Limits(job, self.transcript, has_reasoning=bool(tags))
         self.meter = Meter(job, self.transcript)
-        self._alone: Role | None = job.alone
+        self.director = Director(job, self.transcript, self.limits)
         self._segment: SegmentRun | None = None
         self._handoffs = 0
         self._error: BaseException | None = None
-        self._detail = job.why
 
     def now(self) -> float:
         """Seconds since the request began."""
@@ -101,7 +99,7 @@ class RelayRun:
 
     async def _relay(self) -> None:
         ended: SegmentEnd | None = None
-        plan = self._next(None)
+        plan = self.director.next(None)
         while plan is not None:
             self._switch(plan, ended)
             ended = await self._write(plan)
@@ -119,61 +117,19 @@ class RelayRun:
         left, cause = self.limits.left(role, None)
         return left <= 0 and cause == "length"
 
-    def _next(self, ended: SegmentEnd | None) -> Plan | None:
-        """What the policy wants, as far as both models are at hand."""
-        if self._alone is not None:
-            first: HandoffReason = "fallback"
-            return self._go_alone(self._alone, first) if ended is None else None
-        plan = self.job.policy.next(self.transcript, ended)
-        if plan is None:
-            return None
-        return self._replaced(plan)
-
-    def _replaced(self, plan: Plan) -> Plan:
-        """The plan, or a role alone where the planned one has no budget or no window left, or where the plans lead nowhere."""
-        if plan.role == "large" and self.limits.large_left() == 0 and "small" in self.transcript.sides:
-            return self._go_alone("small", "budget")
-        if plan.role == "small" and self.limits.window_left("small") <= 0 and "large" in self.transcript.sides:
-            return self._go_alone("large", "fallback", SMALL_WINDOW_FULL)
-        done = self.transcript.segments[:-1][-2:]
-        if len(done) == 2 and not any(segment.ids for segment in done):
-            return self._go_alone(plan.role, "fallback", "two segments in a row came to nothing")  # e.g. too short for a character
-        return plan
-
-    def _go_alone(self, role: Role, reason: HandoffReason, detail: str = "") -> Plan:
-        self._alone = role
-        self._detail = detail or self._detail
-        return Plan(role, reason, StopRule(think_end=False))
-
     async def _after(self, plan: Plan, ended: SegmentEnd) -> Plan | None:
         """The next plan after a segment ended, for whichever cause."""
         if ended.cause == "error":
-            return self._after_failure(ended)
+            return self.director.after_failure(ended.role, self._error)
         if ended.cause == "budget":
-            if self.limits.reasoning_spent():
-                return await self._force_close(plan, ended)
-            return self._go_alone("small", "budget") if self._can_go_alone("small") else None
+            return await self._force_close(plan, ended) if self.limits.reasoning_spent() else self.director.after_budget()
         if ended.cause == "segment_limit" and plan.role == "small" and self.limits.window_left("small") <= 0:
-            return self._go_alone("large", "fallback", SMALL_WINDOW_FULL) if self._can_go_alone("large") else None
-        following = self._next(ended)
+            return self.director.after_window()
+        following = self.director.next(ended)
         ids = self.transcript.current.ids
         if following is not None and ids and ids[-1] in self.job.backends[ended.role].capabilities.eos_ids:
             self.transcript.drop_last()  # the end of the turn was not for this role to say
         return following
-
-    def _can_go_alone(self, role: Role) -> bool:
-        return self._alone is None and role in self.transcript.sides
-
-    def _after_failure(self, ended: SegmentEnd) -> Plan:
-        failed, rest = ended.role, other(ended.role)
-        rule = self.job.rules.large if failed == "large" else self.job.rules.small
-        if rule == "continue" and self._can_go_alone(rest) and not (rest == "large" and self.limits.large_left() == 0):
-            return self._go_alone(rest, "fallback", f"the {failed} model failed: {type(self._error).__name__}: {self._error}")
-        name = self.job.backends[failed].capabilities.name
-        way_out = f"on_failure={{{failed!r}: 'continue'}} lets the other model go on" if rule == "raise" else "the other model cannot go on"
-        raise BackendError(
-            f"the {failed} model {name!r} failed: {self._error} ({way_out}; the error's `partial` holds all so far)"
-        ) from self._error
 
     async def _force_close(self, plan: Plan, ended: SegmentEnd) -> Plan | None:
         """The reasoning budget is spent: writes the closing tag, which no role is charged for, and goes on with the answer."""
@@ -183,7 +139,8 @@ class RelayRun:
         try:
             ids = await self.job.backends[plan.role].encode(translate(text, tags, own))
         except Exception as e:
-            return self._after_failure(self._failed(plan.role, e))
+            self._failed(plan.role, e)
+            return self.director.after_failure(plan.role, e)
         t.roll_back()
         self.reader.close_reasoning(t.output_tokens)
         if self.reader.stopped is not None:
@@ -194,7 +151,7 @@ class RelayRun:
         t.channel = self.reader.channel
         if not plan.stop.think_end:
             return dataclasses.replace(plan, reason="budget")
-        return self._next(SegmentEnd(plan.role, "think_end"))
+        return self.director.next(SegmentEnd(plan.role, "think_end"))
 
     def _switch(self, plan: Plan, ended: SegmentEnd | None) -> None:
         """Opens the plan's segment, unless its role goes on in the one that is open; that it goes on alone is to be seen."""
@@ -229,7 +186,7 @@ class RelayRun:
                 model=name,
                 reason=plan.reason,
                 position=position,
-                detail=self._detail or None if plan.reason == "fallback" else None,
+                detail=self.director.detail or None if plan.reason == "fallback" else None,
                 time=self.now(),
             )
         )
@@ -237,7 +194,7 @@ class RelayRun:
     async def _write(self, plan: Plan) -> SegmentEnd:
         assert self._segment is not None
         try:
-            return await self._segment.write(plan, retries=self._retries(plan.role))
+            return await self._segment.write(plan, retries=self.director.retries(plan.role))
         except HopFailed as e:
             return self._failed(plan.role, e.cause)
 
@@ -246,11 +203,6 @@ class RelayRun:
         if self._segment is not None:
             self._segment.error = f"{type(cause).__name__}: {cause}"
         return SegmentEnd(role, "error")
-
-    def _retries(self, role: Role) -> int:
-        """The leader, or who is alone, is worth another try; a helper is not waited for."""
-        leads = role == self.job.policy.leader or self._alone == role
-        return self.job.rules.retries if leads else 0
 
     def _close_segment(self, ended: SegmentEnd | None, cause: SegmentEndCause | None = None, *, last: bool = False) -> None:
         run, self._segment = self._segment, None

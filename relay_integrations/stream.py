@@ -75,7 +75,7 @@ class RelayStream(_Reader, Iterator[Event]):
                 if self._queue.closed:
                     self._end()
                     raise StopIteration
-                woken.wait()
+                _wait(woken)
         return self._pop()
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class RelayStream(_Reader, Iterator[Event]):
             woken = threading.Event()
             self._ready.extend(self._queue.take(woken.set))
             if not self._ready and not self._queue.closed:
-                woken.wait()
+                _wait(woken)
             while self._ready:
                 self._pop()
         self._drain()
@@ -95,6 +95,12 @@ class RelayStream(_Reader, Iterator[Event]):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def _wait(woken: threading.Event) -> None:
+    """Waits in short turns: a Ctrl-C that comes just before a wait begins takes effect only when the wait returns."""
+    while not woken.wait(0.5):
+        pass
 
 
 class AsyncRelayStream(_Reader, AsyncIterator[Event]):

@@ -7,6 +7,7 @@ All methods run on the engine's own event loop.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
@@ -153,6 +154,11 @@ class TokenScores:
 
 class Backend(ABC):
     """Runs one model. Subclass it for a new kind; what a backend lacks raises `NotSupported`."""
+
+    @classmethod
+    def from_pretrained(cls, source: str | os.PathLike[str], **options: Any) -> Backend:
+        """Loads a model from a local folder or a hub id, for backends that run models themselves."""
+        raise NotSupported(cls.__name__, "loading a model by its name", "build the backend and pass it to RelayEngine(large=…, small=…)")
 
     @property
     @abstractmethod

@@ -104,7 +104,7 @@ class TransformersBackend(Backend):
         )
 
     @classmethod
-    def from_pretrained(
+    def from_pretrained(  # type: ignore[override]  # its own options, by their names
         cls,
         source: str | os.PathLike[str],
         *,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from relay_integrations import ConfigError, FailureRules, NotSupported, Prices, RelayEngine, RelayError, RequestOptions, Sampling
+from relay_integrations.backends import backend_class
 from relay_integrations.backends.scripted import ScriptedBackend
 from relay_integrations.config import read_failure_rules, read_options
 from relay_integrations.sampling import NEUTRAL, derive_seed, family_of
@@ -164,3 +165,11 @@ def test_a_share_of_max_tokens_is_exact_and_rounded_down(share: float, total: in
 def test_a_share_of_one_is_not_taken_for_one_token() -> None:
     with pytest.raises(ConfigError, match="less than 1"):
         read_options(large_token_budget=1.0, max_tokens=10)
+
+
+def test_every_kind_of_backend_is_known_by_name_and_an_unknown_one_is_said() -> None:
+    assert issubclass(backend_class("scripted"), ScriptedBackend)
+    with pytest.raises(ConfigError, match=r"unknown backend 'llamafile'; there are: scripted, transformers"):
+        RelayEngine.from_pretrained("a", "b", backend="llamafile")
+    with pytest.raises(NotSupported, match="ScriptedBackend"):
+        RelayEngine.from_pretrained("a", "b", backend="scripted")
