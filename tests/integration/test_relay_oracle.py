@@ -69,8 +69,9 @@ def ids_of(result: RelayResult) -> list[int]:
     return [token for segment in result.segments for token in segment.ids]
 
 
-def test_greedy_relay_equals_the_naive_oracle_on_50_problems(engine: RelayEngine, models: dict[str, Any]) -> None:
-    for question in QUESTIONS:
+@pytest.mark.parametrize("first", range(0, 50, 10))
+def test_greedy_relay_equals_the_naive_oracle_on_50_problems(engine: RelayEngine, models: dict[str, Any], first: int) -> None:
+    for question in QUESTIONS[first : first + 10]:
         assert ids_of(engine.generate(question)) == oracle(question, models), question
 
 
