@@ -25,12 +25,13 @@ class RequestOptions(BaseModel):
         temperature, top_p, top_k, min_p: Sampling for both roles; None takes each model's own default.
         presence_penalty, frequency_penalty: Counted over the whole output of both roles.
         penalties: "output" (default), or "per_hop" to accept backends that count them anew at every hop.
-        large_sampling, small_sampling: Overrides for one role.
+        large_sampling, small_sampling: Overrides for one role, e.g. {"temperature": 0}.
         max_tokens: Most output tokens; None fills the large model's window.
         seed: Repeats a sampled generation; None draws one, which the result names.
-        stop: Stop sequences; the run ends at the first, which is not part of the output.
+        stop: Stop sequences; the run ends at the first, in the reasoning too, and it is not part of the output.
         n: Number of choices.
-        reasoning: Thinking on or off; None leaves it to the chat template.
+        reasoning: Thinking on or off; None leaves it to the chat template. Where a template has no switch for it, off means that the
+            prompt ends with an empty pair of think tags, which models not trained for that take badly.
         template_options: Further keyword arguments for both chat templates.
         large_token_budget: Most tokens by the large model: a number, or a share (0 < x < 1) of max_tokens.
         reasoning_budget: Most reasoning tokens; the closing tag is then forced.

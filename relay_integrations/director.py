@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+
 from relay_integrations.errors import BackendError
 from relay_integrations.job import Job
 from relay_integrations.limits import Limits
 from relay_integrations.policies.base import Plan, StopRule
 from relay_integrations.roles import HandoffReason, Role, other
 from relay_integrations.transcript import SegmentEnd, Transcript
+
+logger = logging.getLogger(__name__)
 
 SMALL_WINDOW_FULL = "the small model's window is full"
 
@@ -52,6 +56,8 @@ class Director:
         rule = self._job.rules.large if failed == "large" else self._job.rules.small
         spent = rest == "large" and self._limits.large_left() == 0
         if rule == "continue" and self._can_go_alone(rest) and not spent:
+            name = self._job.backends[failed].capabilities.name
+            logger.warning("the %s model %r failed, the other one goes on alone: %s: %s", failed, name, type(error).__name__, error)
             return self._go_alone(rest, "fallback", f"the {failed} model failed: {type(error).__name__}: {error}")
         name = self._job.backends[failed].capabilities.name
         way_out = f"on_failure={{{failed!r}: 'continue'}} lets the other model go on" if rule == "raise" else "the other model cannot go on"

@@ -17,7 +17,7 @@ from relay_integrations.backends import backend_class
 from relay_integrations.backends.base import Backend
 from relay_integrations.chat.messages import MessagesInput, read_messages, read_tools
 from relay_integrations.config import FailureRules, OnFailure, Prices, RequestOptions, checked, read_failure_rules, read_options
-from relay_integrations.cues.profile import GENERIC, CueProfile, find_profile, load_profile
+from relay_integrations.cues.profile import GENERIC, CueProfile, find_profile, load_profile, read_profile
 from relay_integrations.errors import ConfigError, GenerationError
 from relay_integrations.health import Health
 from relay_integrations.job import Job, prepare
@@ -43,8 +43,8 @@ class RelayEngine:
         large: Backend of the large model.
         small: Backend of the small model.
         policy: Name of a policy or a policy; RelayGen by default.
-        cue_profile: Cues for policies that need them: a profile, the name of a shipped one, or the path of a JSON file. None finds the
-            pair's own by the models' names, else takes the generic one and warns.
+        cue_profile: Cues for policies that need them: a profile or its fields, the name of a shipped one, or the path of a JSON file.
+            None finds the pair's own by the models' names, else takes the generic one and warns.
         on_failure: What happens when a backend fails: "continue" (the other model goes on alone) or "raise", for both roles or by role;
             or all `FailureRules`.
         prices: Prices by role, for `Usage.cost`.
@@ -63,7 +63,7 @@ class RelayEngine:
         small: Backend,
         *,
         policy: str | Policy = "relaygen",
-        cue_profile: CueProfile | str | Path | None = None,
+        cue_profile: CueProfile | Mapping[str, Any] | str | Path | None = None,
         on_failure: OnFailure | Mapping[str, Any] | FailureRules | None = None,
         prices: Mapping[Role, Prices | Mapping[str, float]] | None = None,
         owns_backends: bool = False,
@@ -80,7 +80,7 @@ class RelayEngine:
         self._clock = clock
         self._owns_backends = owns_backends
         self._loop = LoopThread()
-        self.cue_profile = load_profile(cue_profile) if isinstance(cue_profile, (str, Path)) else cue_profile
+        self.cue_profile = None if cue_profile is None else read_profile(cue_profile)
         self.policy = self._resolve_policy(policy)
 
     @classmethod
@@ -99,8 +99,8 @@ class RelayEngine:
         use_one_thread()
         large, small = pair_paths()
         return cls(
-            TransformersBackend.from_pretrained(large, name="relay-tiny-large", dtype="float32"),
-            TransformersBackend.from_pretrained(small, name="relay-tiny-small", dtype="float32"),
+            TransformersBackend.from_pretrained(large, dtype="float32"),
+            TransformersBackend.from_pretrained(small, dtype="float32"),
             owns_backends=True,
             **settings,
         )
@@ -229,6 +229,10 @@ class RelayEngine:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.aclose()
+
+    def __repr__(self) -> str:
+        names = (f"{role}={backend.capabilities.name!r}" for role, backend in self.backends.items())
+        return f"{type(self).__name__}({', '.join(names)}, policy={self.policy.name!r})"
 
     def _resolve_policy(self, policy: str | Policy) -> Policy:
         made = make_policy(policy) if isinstance(policy, str) else policy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING
 
@@ -101,7 +102,7 @@ class SegmentRun:
         asked = self._run.now()
         self.requests += 1
         self.sent += len(request.ids)
-        chunks = self._backend.generate(request)
+        chunks = self._open(request)
         finish = None
         try:
             while True:
@@ -126,6 +127,16 @@ class SegmentRun:
         if finish == "eos":
             return SegmentEnd(self.role, "eos")
         return SegmentEnd(self.role, self._cause) if self._allowed <= 0 else None
+
+    def _open(self, request: GenerateRequest) -> AsyncGenerator[Chunk, None]:
+        try:
+            chunks = self._backend.generate(request)
+        except Exception as e:
+            raise HopFailed(e) from e
+        if inspect.iscoroutine(chunks):
+            chunks.close()
+            raise HopFailed(TypeError("the backend's generate() is a coroutine: it must be an async generator"))
+        return chunks
 
     async def _catch_up(self) -> None:
         """Encodes what the other model wrote, where this one has another vocabulary."""
@@ -234,7 +245,10 @@ class SegmentRun:
 
 async def _next_chunk(chunks: AsyncGenerator[Chunk, None]) -> Chunk | None:
     try:
-        return await anext(chunks)
+        chunk = await anext(chunks)
+        if not isinstance(chunk, Chunk):
+            raise TypeError(f"the backend yielded {type(chunk).__name__}, not Chunk")
+        return chunk
     except StopAsyncIteration:
         return None
     except asyncio.CancelledError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,8 @@ from relay_integrations.health import Health
 from relay_integrations.policies.base import Policy
 from relay_integrations.roles import Role, other
 from relay_integrations.sampling import NEUTRAL, Sampling
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -83,6 +86,7 @@ async def prepare(job: Job) -> None:
         if not job.prompts or _rule(job, role) == "raise":
             raise BackendError(f"the {role} model {job.backends[role].capabilities.name!r} failed to render the prompt: {error}") from error
         job.alone, job.why = other(role), f"the {role} model failed to render the prompt: {error}"
+        logger.warning("%s; the other one goes on alone", job.why)
     _check_windows(job)
 
 

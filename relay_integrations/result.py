@@ -57,11 +57,15 @@ class RelayChoice:
         return data
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class RelayResult:
     """All choices of a request. The short names are those of the first choice."""
 
     choices: list[RelayChoice]
+
+    def __repr__(self) -> str:
+        more = f", n={len(self.choices)}" if len(self.choices) > 1 else ""
+        return f"RelayResult(text={self.text!r}, finish_reason={self.finish_reason!r}, utilisation={self.usage.utilisation}{more})"
 
     @property
     def text(self) -> str:

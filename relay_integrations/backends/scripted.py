@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import itertools
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -33,19 +34,22 @@ class Vocabulary:
     Args:
         split: How text becomes tokens: "words" (a word with the space before it, a run of marks with the line breaks behind it),
             "chars" or "bytes" (one id a byte, so that a character may span tokens).
-        salt: Told apart from other vocabularies by this.
+        salt: Any text, to tell vocabularies apart when reading a hash.
     """
+
+    _made = itertools.count()
 
     def __init__(self, split: Split = "words", salt: str = "scripted") -> None:
         self.split: Split = split
         self.salt = salt
+        self._number = next(self._made)  # ids are given in the order of use, so no two vocabularies agree
         self._ids: dict[bytes, int] = {}
         self._words: list[bytes] = []
 
     @property
     def hash(self) -> str:
         """What `Capabilities.vocabulary` says."""
-        return hashlib.sha256(f"{self.split}:{self.salt}".encode()).hexdigest()
+        return hashlib.sha256(f"{self.split}:{self.salt}:{self._number}".encode()).hexdigest()
 
     def pieces(self, text: str) -> list[bytes]:
         """The byte strings that a text is made of."""
@@ -69,6 +73,10 @@ class Vocabulary:
     def bytes_of(self, ids: Iterable[int]) -> bytes:
         """What ids stand for; the end of sequence stands for nothing."""
         return b"".join(bytes([i]) if i < EOS else b"" if i == EOS else self._words[i - _FIRST_WORD] for i in ids)
+
+
+COMMON_VOCABULARY = Vocabulary()
+"""Of all scripted backends that are given no other: ids pass between them."""
 
 
 @dataclass(slots=True)
@@ -117,7 +125,7 @@ class ScriptedBackend(Backend):
         script: A function (see `Script`); or a list of replies, one a request, the last one repeated; or a string: the whole output
             that the relay is to arrive at, which the backend continues from wherever it stands.
         name: Model name.
-        vocabulary: Share one between two backends to let ids pass between them.
+        vocabulary: Backends with the same one exchange ids, others text; all have one in common if left out.
         think_tags, context_window, parameters, sampling: As in `Capabilities`.
         open_reasoning: Whether the template opens the think tag.
         output_penalties, template_tools: Features to lack.
@@ -146,7 +154,7 @@ class ScriptedBackend(Backend):
         template_tools: bool = True,
         family: str | None = None,
     ) -> None:
-        self.vocabulary = vocabulary or Vocabulary()
+        self.vocabulary = vocabulary or COMMON_VOCABULARY
         self._script = _as_script(script)
         self._reads = callable(script) or isinstance(script, str)
         self._open_reasoning = open_reasoning

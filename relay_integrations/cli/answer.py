@@ -42,6 +42,8 @@ def stream_answer(terminal: Terminal, engine: RelayEngine, stream: RelayStream, 
     print_tool_calls(terminal.out, result.choices[0])
     if result.finish_reason == "length":
         print_note("it ended at the limit of tokens" + ("" if result.text else ", before an answer began"))
+    elif result.stop_sequence is not None and not result.text:
+        print_note(f"the stop sequence {result.stop_sequence!r} came before an answer began")
     return result
 
 

@@ -24,7 +24,9 @@ relay bench engine
 
 relay bench engine --n 100 --json"""
 
-ACCURACY_EXAMPLES = """Examples:
+ACCURACY_EXAMPLES = """A hundred problems take five to ten minutes on two CPU cores.
+
+Examples:
 
 relay bench accuracy
 

@@ -29,7 +29,7 @@ relay chat
 
 relay chat --large Qwen/Qwen3-8B --small Qwen/Qwen3-0.6B --device cuda --system "Answer briefly."
 
-printf 'First question\\nSecond question\\n' | relay chat --hide-reasoning"""
+printf 'Mia has 55 coins. Mia loses 16. How many coins does Mia have?\\n' | relay chat --hide-reasoning"""
 
 
 def chat(
@@ -73,7 +73,7 @@ def chat(
         reasoning_budget=reasoning_budget,
     )
     if choice.tiny:
-        print_note("this is the tiny pair, which knows one kind of word problem; --large and --small choose other models")
+        print_note("the tiny pair answers one word problem at a time (/reset between); --large and --small choose others")
     with terminal.engine(choice) as engine:
         conversation = Conversation(terminal, engine, request, system=system, show_reasoning=show_reasoning)
         conversation.run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -113,6 +114,19 @@ def load_profile(source: str | Path) -> CueProfile:
     return _validate(data, f"cue profile {str(path)!r}")
 
 
+def read_profile(source: CueProfile | Mapping[str, Any] | str | Path) -> CueProfile:
+    """A profile, or whatever one can be read from: its fields, the name of a shipped one, or a JSON file.
+
+    Raises:
+        CueProfileError: It cannot be read.
+    """
+    if isinstance(source, CueProfile):
+        return source
+    if isinstance(source, (str, Path)):
+        return load_profile(source)
+    return _validate(source, "the cue profile")
+
+
 def shipped_profiles() -> list[str]:
     """Names of the profiles in the package."""
     return sorted(path.stem for path in PROFILE_DIR.glob("*.json"))
@@ -133,7 +147,7 @@ def all_candidates() -> CueProfile:
 
 
 def _validate(data: Any, what: str) -> CueProfile:
-    version = data.get("schema_version", 1) if isinstance(data, dict) else 1
+    version = data.get("schema_version", 1) if isinstance(data, Mapping) else 1
     if isinstance(version, int) and version > 1:
         raise CueProfileError(f"{what} has schema_version {version}, this release reads 1: upgrade relay-integrations")
     try:

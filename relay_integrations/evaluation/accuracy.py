@@ -22,7 +22,7 @@ from relay_integrations.tiny.task import HELD_OUT_SEED, Problem, is_right, probl
 MAX_TOKENS = 700
 """A right trace has up to some 450 tokens; a model that has lost its way stops here."""
 
-SEARCH_PROBLEMS = 12
+SEARCH_PROBLEMS = 30
 SEARCH_STEPS = 6
 SEARCH_TOLERANCE = 0.02
 """The search for the random baseline's probability: on at most so many problems, so often, until this close to RelayGen's utilisation."""

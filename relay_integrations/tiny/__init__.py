@@ -8,5 +8,5 @@ _WEIGHTS = Path(__file__).parent / "weights"
 
 
 def pair_paths() -> tuple[Path, Path]:
-    """The folders of the large and the small model, in Hugging Face format."""
-    return _WEIGHTS / "large", _WEIGHTS / "small"
+    """The folders of the large and the small model, in Hugging Face format; cue profiles know the pair by their names."""
+    return _WEIGHTS / "relay-tiny-large", _WEIGHTS / "relay-tiny-small"

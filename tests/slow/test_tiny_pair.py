@@ -29,10 +29,10 @@ def test_relay_is_as_right_as_the_large_model_and_random_delegation_is_not() -> 
         large, _ = accuracy_and_share(engine, "large-only")
         small, _ = accuracy_and_share(engine, "small-only")
         relay, share = accuracy_and_share(engine, "relaygen")
-        by_chance, chance_share = accuracy_and_share(engine, make_policy("random", p=0.38))
+        by_chance, chance_share = accuracy_and_share(engine, make_policy("random", p=0.32))
     assert large >= 0.97
     assert small <= large - 0.3
     assert relay >= large - 0.02
     assert share <= 0.72
-    assert chance_share >= share - 0.05, "random was given a harder job than the relay"
+    assert chance_share >= share - 0.02, "random was given a harder job than the relay"
     assert by_chance <= relay - 0.15

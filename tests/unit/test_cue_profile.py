@@ -10,6 +10,7 @@ import pytest
 
 from relay_integrations import ConfigError, CueProfile, CueProfileError, load_profile
 from relay_integrations.cues.profile import GENERIC, Cue, Pair, all_candidates, find_profile, shipped_profiles
+from tests.unit.support import relay
 
 
 def write(folder: Path, **data: Any) -> Path:
@@ -117,3 +118,11 @@ def test_no_cues_and_blank_cues_are_refused() -> None:
 def test_a_profile_error_is_a_config_error_and_a_value_error() -> None:
     assert issubclass(CueProfileError, ConfigError)
     assert issubclass(CueProfileError, ValueError)
+
+
+def test_an_engine_takes_the_fields_of_a_profile() -> None:
+    with relay("a", cue_profile={"name": "mine", "cues": ["So"]}) as engine:
+        assert engine.cue_profile is not None
+        assert [cue.text for cue in engine.cue_profile.cues] == ["So"]
+    with pytest.raises(CueProfileError, match="the cue profile is not valid: cues"):
+        relay("a", cue_profile={"name": "mine"})

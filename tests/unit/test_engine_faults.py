@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import pytest
 
 from relay_integrations import BackendError, CueProfile, Message, RelayFailed, fold
-from relay_integrations.backends.base import Prompt, RenderOptions
+from relay_integrations.backends.base import GenerateRequest, Prompt, RenderOptions
 from relay_integrations.backends.scripted import Reply, ScriptedBackend, Vocabulary
 from relay_integrations.policies import Plan, RelayGen
 from relay_integrations.transcript import SegmentEnd, Transcript
-from tests.unit.support import MATHS, backend, both_ways, read_to_error, relay, turns
+from tests.unit.support import MATHS, backend, both_ways, read_to_error, reasons, relay, turns
 
 REASONING = MATHS.removeprefix("<think>\n").partition("</think>")[0]
 
@@ -113,3 +113,35 @@ def test_a_policy_that_fails_ends_the_run_with_its_own_error() -> None:
     assert isinstance(events[-1], RelayFailed)
     assert "KeyError" in events[-1].error
     assert fold(events).reasoning == "First we add 3.5 and 4. So,"
+
+
+class Clumsy(ScriptedBackend):
+    """A backend whose author made a mistake."""
+
+    def __init__(self, mistake: str) -> None:
+        super().__init__("x", name="clumsy")
+        self.mistake = mistake
+
+    def generate(self, request: GenerateRequest) -> Any:
+        if self.mistake == "raises at once":
+            raise OSError("no")
+
+        async def coroutine() -> None: ...
+
+        async def strings() -> AsyncGenerator[str, None]:
+            yield "hello"
+
+        return strings() if self.mistake == "yields strings" else coroutine()
+
+
+@pytest.mark.parametrize("mistake", ["raises at once", "yields strings", "is no generator"])
+def test_a_backend_with_a_mistake_fails_like_any_other_and_the_log_says_so(mistake: str, caplog: pytest.LogCaptureFixture) -> None:
+    with relay("We think a while. So, it is four. Then we stop.", Clumsy(mistake)) as engine:
+        result = engine.generate("hi")
+    assert result.text == "We think a while. So, it is four. Then we stop."
+    assert reasons(result) == ["cue", "fallback"]
+    assert result.segments[1].error
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "the small model 'clumsy' failed, the other one goes on alone" in caplog.text
+    with relay("a", Clumsy(mistake), policy="small-only") as engine, pytest.raises(BackendError, match="small model 'clumsy' failed"):
+        engine.generate("hi")

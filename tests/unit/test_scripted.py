@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from relay_integrations import Message, NotSupported, ThinkTags
+from relay_integrations import CueProfile, Message, NotSupported, RelayEngine, ThinkTags
 from relay_integrations.backends.base import Chunk, GenerateRequest, RenderOptions, StopHints
 from relay_integrations.backends.scripted import EOS, Reply, ScriptedBackend, Vocabulary
 from relay_integrations.sampling import NEUTRAL
+from tests.unit.support import reasons
 
 
 def ask(backend: ScriptedBackend, so_far: str = "", **fields: Any) -> list[Chunk]:
@@ -123,9 +124,16 @@ def test_its_template_shows_the_conversation_and_may_open_the_reasoning() -> Non
         assert shown == "<system>Be brief.</system><user>hi</user><assistant>" + ("<r>\n" if opened else "")
 
 
-def test_vocabularies_of_one_kind_and_name_are_one() -> None:
-    assert Vocabulary("words").hash == Vocabulary("words").hash
-    assert len({Vocabulary("words").hash, Vocabulary("bytes").hash, Vocabulary("words", "other").hash}) == 3
+def test_two_vocabularies_never_pass_for_one() -> None:
+    assert Vocabulary("words").hash != Vocabulary("words").hash
+
+
+def test_backends_that_are_given_no_vocabulary_have_one_in_common() -> None:
+    text = "<think>We think a while. So, it is four. Then we stop.</think>It is 4."
+    with RelayEngine(ScriptedBackend(text), ScriptedBackend(text), cue_profile=CueProfile.of("So")) as engine:
+        result = engine.generate("hi")
+    assert result.text == "It is 4."
+    assert reasons(result) == ["cue", "sentence_end", "think_end"]
 
 
 def test_what_it_lacks_names_backend_and_feature() -> None:

@@ -93,7 +93,7 @@ def test_the_pair_is_there() -> None:
         assert {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja"} <= {
             file.name for file in folder.iterdir()
         }
-    assert [folder.name for folder in pair_paths()] == ["large", "small"]
+    assert [folder.name for folder in pair_paths()] == ["relay-tiny-large", "relay-tiny-small"]
 
 
 def test_the_task_needs_no_torch() -> None:
