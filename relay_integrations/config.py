@@ -37,7 +37,7 @@ class RequestOptions(BaseModel):
         reasoning_budget: Most reasoning tokens; the closing tag is then forced.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     temperature: float | None = Field(None, ge=0)
     top_p: float | None = Field(None, gt=0, le=1)
@@ -99,7 +99,7 @@ class RequestOptions(BaseModel):
 class Prices(BaseModel):
     """Prices of one model, in any currency, per million tokens. Without `cached_input`, cached tokens cost as input."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     input: float = Field(ge=0)
     output: float = Field(ge=0)
@@ -122,7 +122,7 @@ class FailureRules(BaseModel):
         cool_down_s: Seconds during which new generations do without that role.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     large: OnFailure = "continue"
     small: OnFailure = "continue"
@@ -148,6 +148,8 @@ def read_failure_rules(on_failure: OnFailure | Mapping[str, Any] | FailureRules 
     """
     if isinstance(on_failure, FailureRules):
         return on_failure
+    if not isinstance(on_failure, str | Mapping | None):
+        raise ConfigError(f"on_failure must be a word or a mapping, not {type(on_failure).__name__}")
     fields = {"large": on_failure, "small": on_failure} if isinstance(on_failure, str) else dict(on_failure or {})
     return checked(FailureRules, fields, "on_failure")
 

@@ -164,7 +164,7 @@ class RelayEngine:
         """
         self._not_inside("generate", "agenerate")
         job = self._job(messages, tools, policy, options)
-        future = self._loop.submit(self._collect(job))
+        future = self._loop.submit(lambda: self._collect(job))
         try:
             while not wait([future], timeout=0.5).done:  # in short turns, so that a Ctrl-C is not missed
                 pass
@@ -183,7 +183,7 @@ class RelayEngine:
     ) -> RelayResult:
         """As `generate`, for any event loop, which stays free. Cancelling it stops the running model."""
         job = self._job(messages, tools, policy, options)
-        return await asyncio.wrap_future(self._loop.submit(self._collect(job)))
+        return await asyncio.wrap_future(self._loop.submit(lambda: self._collect(job)))
 
     def stream(
         self,
@@ -287,7 +287,7 @@ class RelayEngine:
 
     def _start(self, job: Job) -> tuple[EventQueue, Callable[[], object]]:
         queue = EventQueue(self._loop.loop)
-        return queue, self._loop.start(self._run(job, queue), queue.close)
+        return queue, self._loop.start(lambda: self._run(job, queue), queue.close)
 
     async def _collect(self, job: Job) -> RelayResult:
         sink = Collector()
@@ -302,7 +302,7 @@ class RelayEngine:
         try:
             try:
                 await prepare(job)
-            except Exception as e:
+            except (Exception, asyncio.CancelledError) as e:
                 for choice in range(job.options.n):
                     sink.put(failed_before_start(job, choice, e, self._clock() - job.started))
                 raise
@@ -324,8 +324,10 @@ class RelayEngine:
             raise failures[0]
 
     async def _aclose_backends(self) -> None:
-        for backend in self.backends.values():
-            await backend.aclose()
+        ended = await asyncio.gather(*(backend.aclose() for backend in self.backends.values()), return_exceptions=True)
+        for error in ended:
+            if isinstance(error, BaseException):
+                raise error
 
     def _not_inside(self, method: str, instead: str) -> None:
         if self._loop.inside:
@@ -334,6 +336,8 @@ class RelayEngine:
 
 def _read_prices(prices: Mapping[Role, Prices | Mapping[str, float]] | None) -> dict[Role, Prices]:
     read: dict[Role, Prices] = {}
+    if not isinstance(prices, Mapping | None):
+        raise ConfigError(f"prices must be a mapping from role to prices, not {type(prices).__name__}")
     for role, price in (prices or {}).items():
         if role not in ROLES:
             raise ConfigError(f"prices has an unknown role {role!r}; the roles are: {', '.join(ROLES)}")

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING
 
-from relay_integrations.backends.base import Backend, Chunk, GenerateRequest, StopHints
+from relay_integrations.backends.base import BACKEND_ERRORS, Backend, Chunk, GenerateRequest, StopHints
 from relay_integrations.policies.base import Plan
 from relay_integrations.roles import Role, SegmentEndCause
 from relay_integrations.sampling import derive_seed
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 
 EMPTY_STOPS = 2
 """A backend that stops so often without a token has nothing more to say."""
+
+
+YIELD_EVERY = 64
+"""Chunks after which others have a turn, where a backend never waits for anything."""
+
+MOST_IDLE_CHUNKS = 10_000
+"""A backend that sends more chunks than this without a token will send no other."""
 
 
 class HopFailed(Exception):
@@ -103,12 +110,17 @@ class SegmentRun:
         self.requests += 1
         self.sent += len(request.ids)
         chunks = self._open(request)
-        finish = None
+        finish, count, idle = None, 0, 0
         try:
-            while True:
+            while finish is None:
                 chunk = await _next_chunk(chunks)
                 if chunk is None:
                     break
+                count, idle = count + 1, 0 if chunk.ids else idle + 1
+                if count % YIELD_EVERY == 0:
+                    await asyncio.sleep(0)
+                if idle > MOST_IDLE_CHUNKS:
+                    raise HopFailed(RuntimeError(f"{idle} chunks in a row held no token"))
                 if self.time_to_first_token is None:
                     self.time_to_first_token = self._run.now() - asked
                 if chunk.cached_tokens is not None:
@@ -116,7 +128,7 @@ class SegmentRun:
                 end = await self._take(chunk)
                 if end is not None:
                     return end
-                finish = chunk.finish or finish
+                finish = chunk.finish
                 if self._run.sink.full:
                     await self._run.sink.drained()
         finally:
@@ -131,7 +143,7 @@ class SegmentRun:
     def _open(self, request: GenerateRequest) -> AsyncGenerator[Chunk, None]:
         try:
             chunks = self._backend.generate(request)
-        except Exception as e:
+        except BACKEND_ERRORS as e:
             raise HopFailed(e) from e
         if inspect.iscoroutine(chunks):
             chunks.close()
@@ -143,7 +155,7 @@ class SegmentRun:
         if pending := self._transcript.pending(self.role):
             try:
                 self._transcript.extend(self.role, await self._backend.encode(pending))
-            except Exception as e:
+            except BACKEND_ERRORS as e:
                 raise HopFailed(e) from e
 
     def _build(self) -> GenerateRequest:
@@ -169,6 +181,8 @@ class SegmentRun:
         texts = chunk.texts
         if texts is None:
             texts = (chunk.text,) if len(chunk.ids) == 1 else await self._split(chunk.ids, chunk.text)
+        if len(texts) != len(chunk.ids):
+            raise HopFailed(ValueError(f"a chunk of {len(chunk.ids)} ids has {len(texts)} texts"))
         for i, token in enumerate(chunk.ids):
             if self._allowed <= 0:
                 self._count(len(chunk.ids) - i)
@@ -235,7 +249,7 @@ class SegmentRun:
         for count in range(1, last + 1):
             try:
                 prefix = (await self._backend.decode((*begun, *ids[:count]))).rstrip("\ufffd")
-            except Exception as e:
+            except BACKEND_ERRORS as e:
                 raise HopFailed(e) from e
             end = max(done, len(prefix)) if text.startswith(prefix) else done
             texts.append(text[done:end])
@@ -251,7 +265,9 @@ async def _next_chunk(chunks: AsyncGenerator[Chunk, None]) -> Chunk | None:
         return chunk
     except StopAsyncIteration:
         return None
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as e:
+        if (task := asyncio.current_task()) is not None and not task.cancelling():
+            raise HopFailed(RuntimeError("the backend cancelled its own generation")) from e
         raise
-    except Exception as e:
+    except BACKEND_ERRORS as e:
         raise HopFailed(e) from e

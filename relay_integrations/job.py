@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from relay_integrations.backends.base import Backend, Prompt, RenderOptions
+from relay_integrations.backends.base import BACKEND_ERRORS, Backend, Prompt, RenderOptions
 from relay_integrations.chat.messages import Message
 from relay_integrations.config import FailureRules, Prices, RequestOptions
 from relay_integrations.errors import BackendError, ConfigError, PromptTooLong, RelayError
@@ -79,7 +79,7 @@ async def prepare(job: Job) -> None:
         if len(wanted) == 1:
             job.alone, job.why = wanted[0], f"the {other(wanted[0])} model is cooling down after repeated failures"
     _check_penalties(job, wanted)
-    rendered = await asyncio.gather(*(_render(job, role) for role in wanted))
+    rendered = await _render_all(job, wanted)
     failures = {role: r for role, r in zip(wanted, rendered, strict=True) if isinstance(r, Exception)}
     job.prompts = {role: r for role, r in zip(wanted, rendered, strict=True) if isinstance(r, Prompt)}
     for role, error in failures.items():
@@ -94,15 +94,29 @@ def _rule(job: Job, role: Role) -> str:
     return job.rules.large if role == "large" else job.rules.small
 
 
+async def _render_all(job: Job, roles: Sequence[Role]) -> list[Prompt | Exception]:
+    rendering = [asyncio.ensure_future(_render(job, role)) for role in roles]
+    try:
+        return await asyncio.gather(*rendering)
+    except BaseException:
+        for task in rendering:  # one that is not wanted any more must not go on
+            task.cancel()
+        await asyncio.gather(*rendering, return_exceptions=True)
+        raise
+
+
 async def _render(job: Job, role: Role) -> Prompt | Exception:
     options = RenderOptions(reasoning=job.options.reasoning, template=job.options.template_options)
     try:
-        return await job.backends[role].render(job.messages, job.tools, options)
+        prompt = await job.backends[role].render(job.messages, job.tools, options)
+        if not isinstance(prompt, Prompt):
+            raise TypeError(f"render() gave {type(prompt).__name__}, not Prompt")
+        return prompt
     except RelayError:
         raise  # the caller's to mend: malformed messages, tools that a template ignores
-    except Exception as e:
+    except BACKEND_ERRORS as e:
         job.health.failed(role)
-        return e
+        return e if isinstance(e, Exception) else RuntimeError(f"{type(e).__name__}: {e}")
 
 
 def _check_penalties(job: Job, roles: Sequence[Role]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import time
 from collections.abc import Callable
@@ -23,6 +22,8 @@ from relay_integrations.roles import FinishReason, Role, SegmentEndCause
 from relay_integrations.sink import Sink
 from relay_integrations.transcript import SegmentEnd, Side, Transcript
 from relay_integrations.usage import Meter
+
+CANCELLED = "the generation was cancelled"
 
 
 class RelayRun:
@@ -84,7 +85,7 @@ class RelayRun:
         try:
             await self._relay()
         except asyncio.CancelledError:
-            self._fail("cancelled", "the generation was cancelled")
+            self._fail("cancelled", CANCELLED)
             raise
         except RelayError as e:
             self._fail("error", str(e))
@@ -93,9 +94,19 @@ class RelayRun:
             self._fail("error", f"{type(e).__name__}: {e}")
             raise
         finally:
-            for role in self.job.prompts:
-                with contextlib.suppress(Exception):  # must not hide how the generation ended
-                    await self.job.backends[role].release(self.session)
+            await self._release()
+
+    async def _release(self) -> None:
+        """Lets the backends forget this relay, also when cancellations come meanwhile."""
+        releasing = asyncio.gather(*(self.job.backends[role].release(self.session) for role in self.job.prompts), return_exceptions=True)
+        cancelled = False
+        while not releasing.done():
+            try:
+                await asyncio.shield(releasing)
+            except asyncio.CancelledError:
+                cancelled = True
+        if cancelled:
+            raise asyncio.CancelledError
 
     async def _relay(self) -> None:
         ended: SegmentEnd | None = None
@@ -255,6 +266,9 @@ class RelayRun:
         return self.job.backends[role].capabilities.name
 
 
-def failed_before_start(job: Job, choice: int, error: Exception, elapsed: float) -> RelayFailed:
+def failed_before_start(job: Job, choice: int, error: BaseException, elapsed: float) -> RelayFailed:
     """The only event of a choice that could not begin."""
-    return RelayFailed(choice=choice, finish_reason="error", error=str(error), usage=Usage(), seed=job.seed, time=elapsed)
+    cancelled = isinstance(error, asyncio.CancelledError)
+    reason: FinishReason = "cancelled" if cancelled else "error"
+    message = CANCELLED if cancelled else str(error)
+    return RelayFailed(choice=choice, finish_reason=reason, error=message, usage=Usage(), seed=job.seed, time=elapsed)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class Sampling(BaseModel):
     """Sampling settings; a field that is None takes the next default in line (request, model's own, family's, neutral)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     temperature: float | None = Field(None, ge=0, description="0 is greedy.")
     top_p: float | None = Field(None, gt=0, le=1, description="Nucleus: smallest set of tokens with this probability.")

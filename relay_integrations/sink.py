@@ -57,7 +57,7 @@ class EventQueue:
         self._loop = loop
         self._events: deque[Event] = deque()
         self._lock = threading.Lock()
-        self._wake: Callable[[], object] | None = None
+        self._wakers: list[Callable[[], object]] = []
         self._room = asyncio.Event()
         self._blocked = False
         self.closed = False
@@ -72,8 +72,8 @@ class EventQueue:
         """Adds an event and wakes a waiting reader."""
         with self._lock:
             self._events.append(event)
-            wake, self._wake = self._wake, None
-        if wake:
+            wakers, self._wakers = self._wakers, []
+        for wake in wakers:
             wake()
 
     async def drained(self) -> None:
@@ -90,8 +90,8 @@ class EventQueue:
         with self._lock:
             self.error = error
             self.closed = True
-            wake, self._wake = self._wake, None
-        if wake:
+            wakers, self._wakers = self._wakers, []
+        for wake in wakers:
             wake()
 
     def take(self, wake: Callable[[], object] | None = None) -> list[Event]:
@@ -99,8 +99,8 @@ class EventQueue:
         with self._lock:
             events = list(self._events)
             self._events.clear()
-            if not events and not self.closed:
-                self._wake = wake
+            if wake and not events and not self.closed:
+                self._wakers.append(wake)  # several may wait: a reader, and whoever closes the stream
             blocked, self._blocked = self._blocked, False
         if blocked:
             with contextlib.suppress(RuntimeError):  # the engine was closed meanwhile

@@ -18,6 +18,9 @@ from relay_integrations.chat.tags import ThinkTags as ThinkTags
 from relay_integrations.errors import NotSupported
 from relay_integrations.sampling import Sampling
 
+BACKEND_ERRORS = (Exception, SystemExit, KeyboardInterrupt)
+"""What counts as a backend's failure: on the engine's thread no Ctrl-C arrives, and no library there may end the program."""
+
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:

@@ -34,7 +34,7 @@ class ToolCall(BaseModel):
         """Whether the call has a name and its arguments are a JSON object."""
         try:
             return bool(self.name) and isinstance(json.loads(self.arguments), dict)
-        except ValueError:
+        except (ValueError, RecursionError):
             return False
 
 
@@ -78,11 +78,11 @@ class Message(BaseModel):
         data["tool_calls"] = tuple(_read_call(call) for call in calls) if isinstance(calls, (list, tuple)) else calls
         return data
 
-    @field_validator("content", mode="after")
+    @field_validator("content", "reasoning", "name", mode="after")
     @classmethod
-    def _no_surrogates(cls, text: str) -> str:
+    def _no_surrogates(cls, text: str | None) -> str | None:
         try:
-            text.encode()
+            (text or "").encode()
         except UnicodeEncodeError as e:
             raise ValueError(f"the text holds a lone surrogate at {e.start}, which is no character") from e
         return text
@@ -216,5 +216,8 @@ def _read_call(call: Any) -> Any:
     arguments = function.get("arguments", "{}") if isinstance(function, Mapping) else None
     if not isinstance(function, Mapping):
         return call
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    try:
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    except (TypeError, ValueError, RecursionError):
+        return call  # what it is not, its check will say
     return {"id": call.get("id") or "", "name": function.get("name") or "", "arguments": text}

@@ -14,6 +14,10 @@ from typing import Any
 _HEADER = re.compile(r'\s*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*,\s*"(?:arguments|parameters)"\s*:\s*(?=\{)', re.DOTALL)
 
 
+LONGEST_HEADER = 1024
+"""Characters within which the arguments of a call must begin to be streamed."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolFormat:
     """The texts around a call."""
@@ -48,10 +52,12 @@ class HermesCallParser:
 
     def feed(self, text: str) -> list[CallPiece]:
         """Takes the next text and returns what it adds to the call."""
+        seen = len(self._raw)
         self._raw += text
         pieces = []
         if self._arguments_at is None:
-            header = _HEADER.match(self._raw)
+            # What holds no header by then is read when the call is complete; to look again for each token would take for ever.
+            header = _HEADER.match(self._raw[:LONGEST_HEADER]) if seen < LONGEST_HEADER else None
             if header is None:
                 return []
             self._arguments_at = self._sent = header.end()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -98,18 +99,17 @@ def load_profile(source: str | Path) -> CueProfile:
         CueProfileError: Not found, not readable or not valid; says what to do.
     """
     path = Path(source)
-    if path.suffix != ".json" and not path.exists():
-        shipped = PROFILE_DIR / f"{source}.json"
-        if not shipped.exists():
-            raise CueProfileError(
-                f"no cue profile named {str(source)!r}; shipped: {', '.join(shipped_profiles())}; or give the path of a .json file"
-            )
-        path = shipped
+    if str(source) in shipped_profiles():
+        path = PROFILE_DIR / f"{source}.json"
+    elif path.suffix != ".json" and not os.path.exists(path):
+        raise CueProfileError(
+            f"no cue profile named {str(source)!r}; shipped: {', '.join(shipped_profiles())}; or give the path of a .json file"
+        )
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as e:
         raise CueProfileError(f"cue profile {str(path)!r} cannot be read: {e.strerror or e}") from e
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise CueProfileError(f"cue profile {str(path)!r} is not JSON: {e}") from e
     return _validate(data, f"cue profile {str(path)!r}")
 

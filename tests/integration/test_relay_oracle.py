@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -116,3 +118,19 @@ def test_each_hop_feeds_a_model_only_what_the_other_one_wrote(engine: RelayEngin
         assert seen[segment.role] - 1 <= segment.cached_tokens <= seen[segment.role]
         position += segment.tokens
         seen[segment.role] = position
+
+
+@pytest.mark.parametrize("ends", ["break", "pass", "raise SystemExit(0)"])
+def test_a_process_may_end_while_a_model_is_generating(ends: str) -> None:
+    program = f"""
+from relay_integrations import RelayEngine
+engine = RelayEngine.tiny()
+stream = engine.stream("Mia has 55 coins. How many?", max_tokens=900, policy="large-only", reasoning=None)
+for number, event in enumerate(stream):
+    if number == 5:
+        {ends}
+    if number == 6:
+        break
+"""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -107,3 +107,10 @@ def test_fragments_of_any_size_equal_one_piece(name: str, arguments: dict[str, o
 @given(st.text(alphabet='{}[]":,\\ ax1name"arguments', max_size=40), st.integers(1, 5))
 def test_fragments_of_broken_calls_equal_one_piece_and_lose_nothing(inside: str, size: int) -> None:
     assert read(*(inside[i : i + size] for i in range(0, len(inside), size))) == read(inside)
+
+
+@pytest.mark.parametrize("length", [900, 1100, 5000])
+def test_a_name_of_any_length_is_read_however_it_is_cut(length: int) -> None:
+    text = f'{{"name": "{"n" * length}", "arguments": {{ "a":1}}}}'
+    assert read(text) == read(*text)
+    assert read(text)[0] == "n" * length
