@@ -58,7 +58,7 @@ def test_max_tokens_and_the_window_end_with_length(small: TransformersBackend) -
     chunks = generate(small, filled, 50)
     assert len(chunks) <= 3
     assert chunks[-1].finish in ("length", "eos")
-    with pytest.raises(PromptTooLong, match=r"1025 tokens exceed the window of 'small' \(1024\)"):
+    with pytest.raises(PromptTooLong, match=r"1025 tokens exceed the window of 'relay-tiny-small' \(1024\)"):
         generate(small, (prompt * 20)[:1024], 1)
 
 
@@ -264,7 +264,7 @@ def test_scores_are_those_of_one_pass_over_the_whole(large: TransformersBackend,
 
 
 def test_what_is_not_supported_says_so(small: TransformersBackend) -> None:
-    with pytest.raises(NotSupported, match=r"'small' does not support a grammar"):
+    with pytest.raises(NotSupported, match=r"'relay-tiny-small' does not support a grammar"):
         generate(small, [1, 2], 1, grammar={"type": "object"})
     with pytest.raises(ConfigError, match="the prompt has no ids"):
         generate(small, [], 1)

@@ -23,7 +23,7 @@ from tests.integration.support import copy_of_small, generate, ids_of, pair_toke
 
 
 def test_what_the_pair_says_about_itself(large: TransformersBackend, small: TransformersBackend) -> None:
-    for backend, name, parameters in ((large, "large", 3_361_280), (small, "small", 92_528)):
+    for backend, name, parameters in ((large, "relay-tiny-large", 3_361_280), (small, "relay-tiny-small", 92_528)):
         facts = backend.capabilities
         assert (facts.name, facts.context_window, facts.eos_ids) == (name, 1024, frozenset({2}))
         assert facts.think_tags == ThinkTags()

@@ -198,7 +198,7 @@ def test_tool_calls_and_reasoning_reach_the_template() -> None:
 
 
 def test_tools_that_the_template_ignores_are_not_supported(large: TransformersBackend) -> None:
-    with pytest.raises(NotSupported, match=r"'large' does not support tools: its chat template never mentions them"):
+    with pytest.raises(NotSupported, match=r"'relay-tiny-large' does not support tools: its chat template never mentions them"):
         render(large, tools=[TOOL])
 
 
@@ -276,3 +276,20 @@ def _scripted(ids: list[int]) -> Any:
         return logits
 
     return SimpleNamespace(last=last, new_cache=lambda: None)
+
+
+def test_thinking_is_switched_off_where_the_template_has_no_switch() -> None:
+    own = with_template("{{ messages[0].content }}\n")
+    off, open = RenderOptions(reasoning=False), with_template("{{ messages[0].content }}<think>\n")
+    assert decoded(own, render(own, options=off)) == decoded(own, render(own)) + "<think>\n\n</think>\n\n"
+    assert decoded(open, render(open, options=off)) == "Hi<think>\n\n</think>\n\n"
+    assert render(open).reasoning_open
+    assert not render(open, options=off).reasoning_open
+    switch = with_template("{{ messages[0].content }}{% if enable_thinking is false %}!{% endif %}")
+    assert decoded(switch, render(switch, options=off)) == "Hi!"
+
+
+def test_thinking_cannot_be_switched_on_in_a_model_without_think_tags() -> None:
+    backend = TransformersBackend(with_template("{{ messages[0].content }}")._runner._model, pair_tokenizer(), think_tags=None)
+    with pytest.raises(NotSupported, match="reasoning: the model has no think tags"):
+        render(backend, options=RenderOptions(reasoning=True))
