@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import random
 import threading
 import tracemalloc
+from collections.abc import Iterator
 
 import pytest
 
@@ -57,6 +59,15 @@ async def one(engine: RelayEngine, chance: random.Random) -> None:
         pass
 
 
+@pytest.fixture
+def _no_log() -> Iterator[None]:
+    """The test runner keeps every log record, which would be what piles up."""
+    logging.disable(logging.WARNING)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.usefixtures("_no_log")
 def test_memory_tasks_threads_and_sessions_stay_flat_under_random_faults_and_cancels() -> None:
     chance = random.Random(5)
     large, small = faulty(chance), faulty(chance)
