@@ -7,62 +7,20 @@ import re
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner, Result
 
 from relay_integrations import CueProfile, RelayEngine, __version__, event_from_dict, fold
-from relay_integrations.backends.scripted import Reply, ScriptedBackend, Vocabulary
-from relay_integrations.cli.main import app
+from relay_integrations.backends.scripted import ScriptedBackend
 from relay_integrations.cli.models import ModelChoice, open_engine, read_settings
 from relay_integrations.cli.terminal import Terminal
 from relay_integrations.errors import ConfigError, ModelLoadError
 from relay_integrations.policies import RandomPolicy
-from tests.unit.support import CUES, MATHS, continuing, eventually
-
-ANSWER = "The answer is 7.5."
-REASONING = "First we add 3.5 and 4. So, Mia now has 7.5 coins. Then we go on with it. Thus we know it."
-ESCAPE = "\x1b"
-
-
-class Bench:
-    """A terminal whose models are scripted; remembers what was asked of it."""
-
-    def __init__(self, script: Any = MATHS, small: Any = None) -> None:
-        self.choices: list[ModelChoice] = []
-        self.engines: list[RelayEngine] = []
-        self._scripts = (script, script if small is None else small)
-
-    def open(self, choice: ModelChoice) -> RelayEngine:
-        self.choices.append(choice)
-        vocabulary = Vocabulary()
-        pair = [ScriptedBackend(s, name=n, vocabulary=vocabulary) for s, n in zip(self._scripts, ("big", "tiny"), strict=True)]
-        self.engines.append(RelayEngine(*pair, policy=choice.make_policy(), cue_profile=choice.cues or CueProfile.of(*CUES)))
-        return self.engines[-1]
-
-    def run(self, *args: str, input: str | None = None, terminal: Terminal | None = None) -> Result:
-        return CliRunner().invoke(app, args, input=input, obj=terminal or Terminal(open=self.open))
-
-    @property
-    def asked(self) -> list[list[tuple[str, str]]]:
-        """The conversations that the large model was given."""
-        large = self.engines[0].backends["large"]
-        assert isinstance(large, ScriptedBackend)
-        return [[(m.role, m.content) for m in messages] for messages, _, _ in large.rendered]
-
-
-def failing(error: Exception) -> Callable[[ModelChoice], RelayEngine]:
-    def fail(choice: ModelChoice) -> RelayEngine:
-        raise error
-
-    return fail
-
+from tests.unit.cli_support import ANSWER, ESCAPE, REASONING, Bench, failing, interrupt_when_stalled
+from tests.unit.support import MATHS, continuing
 
 # --- the front
 
@@ -316,18 +274,6 @@ def test_a_prompt_that_is_too_long_is_2() -> None:
     assert "no room" in result.stderr
 
 
-def interrupt_when_stalled(bench: Bench) -> None:
-    """Presses Ctrl-C as soon as a backend says nothing more."""
-    main = threading.main_thread().ident
-    assert main is not None
-
-    def press() -> None:
-        if eventually(lambda: bench.engines and any(b.generated >= 6 for b in bench.engines[0].backends.values())):  # type: ignore[attr-defined]
-            signal.pthread_kill(main, signal.SIGINT)
-
-    threading.Thread(target=press, daemon=True).start()
-
-
 def test_ctrl_c_is_130_stops_the_model_and_keeps_the_text() -> None:
     bench = Bench(continuing("The answer is seven and a half.", stall_after=6))
     interrupt_when_stalled(bench)
@@ -374,111 +320,6 @@ def test_no_color_wins_and_brackets_tell_the_roles_apart(monkeypatch: pytest.Mon
     result = Bench().run("demo", "--seed", "1")
     assert not re.search(r"\x1b\[[0-9;]*(3[0-9]|4[0-9])", result.stdout)
     assert "⟦tiny⟧" in result.stdout
-
-
-# --- demo
-
-
-def test_the_demo_shows_roles_cues_and_figures() -> None:
-    result = Bench().run("demo", "--seed", "1", "--steps", "2")
-    assert result.exit_code == 0
-    text = result.stdout
-    assert "First we add 3.5 and 4. *So*,⟦" not in text  # the space stays outside the brackets
-    assert "First we add 3.5 and 4. *So*, ⟦Mia now has 7.5 coins.⟧ Then we go on with it. *Thus* we ⟦know it.⟧\n" in text
-    assert "⟦The answer is 7.5.⟧\n" in text
-    for label in ("tokens", "utilisation", "handoffs", "ms a handoff", "tokens/s", "answer         wrong"):
-        assert f"\n{label}" in text
-    assert "--seed 1 --steps 2" in text
-
-
-def test_the_demo_marks_a_right_answer() -> None:
-    from relay_integrations.tiny.task import HELD_OUT_SEED, problems
-
-    right = problems(1, HELD_OUT_SEED + 7, (3,))[0]
-    result = Bench(right.trace).run("demo", "--seed", "7")
-    assert right.question in result.stdout
-    assert f"answer         right (it is {right.answer})" in result.stdout
-
-
-def test_the_demo_takes_another_problem_whose_answer_it_does_not_know() -> None:
-    bench = Bench()
-    result = bench.run("demo", "--problem", "What is 3.5 and 4?", "--policy", "small-only")
-    assert bench.asked == []
-    assert "What is 3.5 and 4?" in result.stdout
-    assert "\nanswer    " not in result.stdout
-
-
-# --- chat
-
-
-def test_a_piped_conversation_keeps_its_history_and_prints_answers_only() -> None:
-    bench = Bench()
-    result = bench.run("chat", "--system", "Be brief.", input="one\n\ntwo\n/reset\nthree\n")
-    assert result.exit_code == 0
-    assert result.stdout == (ANSWER + "\n") * 3
-    assert "you:" not in result.output
-    system, said = ("system", "Be brief."), ("assistant", ANSWER)
-    assert bench.asked == [[system, ("user", "one")], [system, ("user", "one"), said, ("user", "two")], [system, ("user", "three")]]
-
-
-def test_a_conversation_ends_at_quit() -> None:
-    bench = Bench()
-    bench.run("chat", input="one\n/quit\ntwo\n")
-    assert len(bench.asked) == 1
-
-
-def test_stats_of_the_last_answer() -> None:
-    result = Bench().run("chat", input="/stats\none\n/stats\n/help\n")
-    assert "no answer yet" in result.stderr
-    assert "utilisation" in result.stderr
-    assert "/reset forgets" in result.stderr
-    assert result.stdout == ANSWER + "\n"
-
-
-def test_a_failed_answer_is_taken_back_and_the_conversation_goes_on() -> None:
-    replies = iter([Reply("The ans", fail_after=1), Reply("The ans", fail_after=1)])
-    bench = Bench(lambda so_far, request: next(replies, None) or continuing("Yes.")(so_far, request))
-    result = bench.run("chat", "--policy", "large-only", input="one\ntwo\n")
-    assert result.exit_code == 1
-    assert result.stdout.endswith("Yes.\n")
-    assert result.stderr.count("error:") == 1
-    assert bench.asked == [[("user", "one")], [("user", "two")]]
-
-
-@dataclass
-class Person(Terminal):
-    """A terminal at which somebody types lines, or presses Ctrl-C where a line is None."""
-
-    lines: list[str | None] = field(default_factory=list)
-
-    @property
-    def interactive(self) -> bool:
-        return True
-
-    def read_line(self, prompt: str) -> str | None:
-        if not self.lines:
-            return None
-        line = self.lines.pop(0)
-        if line is None:
-            raise KeyboardInterrupt
-        return line
-
-
-def test_ctrl_c_at_the_prompt_does_not_leave() -> None:
-    bench = Bench()
-    result = bench.run("chat", terminal=Person(open=bench.open, lines=[None, "one"]))
-    assert result.exit_code == 0
-    assert len(bench.asked) == 1
-
-
-def test_ctrl_c_stops_the_answer_without_leaving_and_keeps_it() -> None:
-    replies = iter([Reply("The answer is seven and a half.", stall_after=6)])
-    bench = Bench(lambda so_far, request: next(replies, None) or Reply("Yes."))
-    interrupt_when_stalled(bench)
-    result = bench.run("chat", "--policy", "large-only", terminal=Person(open=bench.open, lines=["one", "two"]))
-    assert result.exit_code == 0
-    assert "stopped" in result.stderr
-    assert bench.asked[1] == [("user", "one"), ("assistant", "The answer is seven and a"), ("user", "two")]
 
 
 # --- choices without a model
