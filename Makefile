@@ -17,10 +17,10 @@ test test-unit check-slow: export HF_HUB_OFFLINE := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-unit check-slow lint fmt bench clean FORCE
+.PHONY: help demo test test-unit check-slow lint fmt bench tiny-refresh clean FORCE
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-11s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 demo: $(VENV)/.ready-run  ## watch two small models take turns on a problem
 	@$(BIN)/relay demo
@@ -46,8 +46,11 @@ fmt: $(VENV)/.ready-dev  ## format, and fix what ruff can fix
 bench: $(VENV)/.ready-run  ## what the engine costs a token and a handoff
 	@$(BIN)/relay bench engine
 
-clean:  ## remove .venv and every build or cache folder
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+tiny-refresh: $(VENV)/.ready-dev  ## redo all that depends on the tiny models' weights: cues, tables, captures (two hours)
+	$(BIN)/python tools/tiny_refresh.py $(ARGS)
+
+clean:  ## remove .venv and every cache folder (what was trained, in build/, stays)
+	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- the environment ---------------------------------------------------------------------------------------------

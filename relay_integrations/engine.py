@@ -84,23 +84,25 @@ class RelayEngine:
         self.policy = self._resolve_policy(policy)
 
     @classmethod
-    def tiny(cls, **settings: Any) -> Self:
+    def tiny(cls, *, small: str = "relay-tiny-small", **settings: Any) -> Self:
         """The trained tiny pair that ships with the package, for trying things out. Needs the extra `transformers`.
 
         Models this small are many times slower on several threads than on one, so this sets torch to one thread for the process, unless
         the environment variable OMP_NUM_THREADS says otherwise.
 
         Args:
+            small: Which small model: "relay-tiny-small", or "relay-tiny-small-other", which has a tokenizer of its own.
             **settings: As in `RelayEngine`.
         """
         from relay_integrations.backends.transformers import TransformersBackend, use_one_thread
-        from relay_integrations.tiny import pair_paths
+        from relay_integrations.tiny import LARGE, OTHER_SMALL, SMALL, model_path
 
+        if small not in (SMALL, OTHER_SMALL):
+            raise ConfigError(f"there is no tiny small model {small!r}; there are: {SMALL}, {OTHER_SMALL}")
         use_one_thread()
-        large, small = pair_paths()
         return cls(
-            TransformersBackend.from_pretrained(large, dtype="float32"),
-            TransformersBackend.from_pretrained(small, dtype="float32"),
+            TransformersBackend.from_pretrained(model_path(LARGE), dtype="float32"),
+            TransformersBackend.from_pretrained(model_path(small), dtype="float32"),
             owns_backends=True,
             **settings,
         )

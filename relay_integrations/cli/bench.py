@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,9 +14,12 @@ from rich.console import Console
 
 from relay_integrations.cli import options
 from relay_integrations.cli.models import ModelChoice
+from relay_integrations.cli.progress import progress_bar
 from relay_integrations.cli.terminal import Terminal
+from relay_integrations.evaluation.accuracy import BASELINES, FAMILY_NAMES, AccuracySettings, Interrupted, accuracy_bench
+from relay_integrations.evaluation.plot import check_plot, plot_accuracy
 from relay_integrations.evaluation.report import Report, print_report
-from relay_integrations.tiny.task import HELD_OUT_SEED
+from relay_integrations.tiny import OTHER_SMALL
 
 app = typer.Typer(no_args_is_help=True, help="Measure: what the engine costs, how often each policy is right.")
 
@@ -24,13 +29,19 @@ relay bench engine
 
 relay bench engine --n 100 --json"""
 
-ACCURACY_EXAMPLES = """A hundred problems take five to ten minutes on two CPU cores.
+ACCURACY_EXAMPLES = f"""A hundred problems take about five minutes on two CPU cores (--jobs 2: three).
 
 Examples:
 
 relay bench accuracy
 
-relay bench accuracy --n 20 --json > accuracy.json"""
+relay bench accuracy --n 500 --temperature 0.6 --jobs 2 --json > accuracy.json
+
+relay bench accuracy --family queues --cues tiny-queues --plot queues.png
+
+relay bench accuracy --family calculator --family retrieval --policy large-only --policy relaygen
+
+relay bench accuracy --small {OTHER_SMALL}"""
 
 
 @app.command(epilog=ENGINE_EXAMPLES)
@@ -56,22 +67,54 @@ def engine(
 @app.command(epilog=ACCURACY_EXAMPLES)
 def accuracy(
     ctx: typer.Context,
-    n: Annotated[int, typer.Option("-n", "--n", metavar="N", min=1, help="Number of problems.")] = 100,
-    seed: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Of the problems; the default's were never trained or chosen on.")
-    ] = HELD_OUT_SEED,
+    n: Annotated[int, typer.Option("-n", "--n", metavar="N", min=1, help="Problems of each family.")] = 100,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the problems; any seed's were never trained or chosen on.")] = 0,
+    family: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help=f"What to solve; may be repeated. One of: {', '.join(FAMILY_NAMES)}. Without it: amounts."),
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help=f"Who is to solve it; may be repeated. Without it: {', '.join(BASELINES)}."),
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(metavar="T", help="Without it, or with 0: greedy.", rich_help_panel="Generation")
+    ] = None,
+    top_p: options.TopP = None,
+    top_k: options.TopK = None,
+    large: options.Large = None,
+    small: options.Small = None,
+    cues: options.Cues = None,
+    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Processes that share the work; at most one a core.")] = 1,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw accuracy against utilisation: .png, .svg or .pdf.")] = None,
     as_json: options.ReportJson = False,
 ) -> None:
-    """How often each policy of the tiny pair is right on held-out problems, and at what cost.
+    """How often each policy is right on the tiny models' test problems, and at what cost.
 
-    RelayGen stands beside each model alone, all candidate cues, and random delegation at the same share.
+    RelayGen stands beside each model alone, all candidate cues, and random delegation at the same share. Ctrl-C shows what there is.
     """
-    from relay_integrations.evaluation.accuracy import accuracy_bench
-
     terminal: Terminal = ctx.obj
-    with terminal.engine(ModelChoice()) as relay, _status(terminal.err) as say:
-        report = accuracy_bench(relay, n, seed, progress=lambda what, share: say(f"{what} ({100 * share:.0f} %)"))
+    settings = AccuracySettings(
+        n=n,
+        seed=seed,
+        families=tuple(dict.fromkeys(family or ("amounts",))),
+        policies=tuple(dict.fromkeys(policy or BASELINES)),
+        options=options.request_options(temperature=temperature, top_p=top_p, top_k=top_k),
+        jobs=jobs,
+    )
+    settings.check()
+    if plot is not None:
+        check_plot(plot)
+    choice = ModelChoice(large=large, small=small, cues=cues)
+    try:
+        with progress_bar(terminal.err) as show:
+            report = accuracy_bench(partial(terminal.open, choice), settings, show)
+    except Interrupted as e:
+        _show(terminal, e.report, as_json)
+        raise
     _show(terminal, report, as_json)
+    if plot is not None:
+        plot_accuracy(report, plot)
 
 
 @contextmanager

@@ -17,15 +17,13 @@ from relay_integrations.cli.render import CLOSE, CUE_STYLE, OPEN, ROLE_STYLES, R
 from relay_integrations.cli.stats import print_stats, relay_stats
 from relay_integrations.cli.terminal import Terminal
 from relay_integrations.engine import RelayEngine
+from relay_integrations.evaluation.solving import MAX_TOKENS
 from relay_integrations.result import RelayResult
 from relay_integrations.roles import ROLES, Channel
-from relay_integrations.tiny.task import HELD_OUT_SEED, Problem, is_right, problems
+from relay_integrations.tiny.tasks import Problem, is_right, problems
 
 SEEDS = 1000
 """Problems to choose from when no seed is given."""
-
-MAX_TOKENS = 700
-"""The longest right trace has some 450 tokens; a model that has lost its way stops here."""
 
 EXAMPLES = """Examples:
 
@@ -54,7 +52,7 @@ def demo(
     """
     terminal: Terminal = ctx.obj
     seed = random.randrange(SEEDS) if seed is None else seed
-    drawn = None if problem else problems(1, HELD_OUT_SEED + seed, (steps,))[0]
+    drawn = None if problem else problems(1, seed, (steps,))[0]
     choice = ModelChoice(policy=policy, settings=settings or (), cues=cues)
     with terminal.engine(choice) as engine:
         result = show(terminal.out, engine, drawn.question if drawn else str(problem), seed)

@@ -12,6 +12,8 @@ from relay_integrations import __version__
 from relay_integrations.cli.bench import app as bench_app
 from relay_integrations.cli.chat import EXAMPLES as CHAT_EXAMPLES
 from relay_integrations.cli.chat import chat
+from relay_integrations.cli.compare import EXAMPLES as COMPARE_EXAMPLES
+from relay_integrations.cli.compare import compare
 from relay_integrations.cli.demo import EXAMPLES as DEMO_EXAMPLES
 from relay_integrations.cli.demo import demo
 from relay_integrations.cli.guard import RelayGroup
@@ -30,6 +32,8 @@ relay run --large Qwen/Qwen3-8B --small Qwen/Qwen3-0.6B --device cuda "Why is th
 echo "Hello" | relay run --json > events.jsonl
 
 relay chat
+
+relay compare --data mine.jsonl --grader exact
 
 relay bench accuracy --n 20"""
 
@@ -65,6 +69,7 @@ def _relay(
 app.command(epilog=DEMO_EXAMPLES)(demo)
 app.command(epilog=RUN_EXAMPLES)(run)
 app.command(epilog=CHAT_EXAMPLES)(chat)
+app.command(epilog=COMPARE_EXAMPLES)(compare)
 app.add_typer(bench_app, name="bench")
 
 

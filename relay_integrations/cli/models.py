@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from relay_integrations.config import Prices
 from relay_integrations.engine import RelayEngine
 from relay_integrations.errors import ConfigError
 from relay_integrations.policies import Policy, make_policy
+from relay_integrations.roles import Role
+from relay_integrations.tiny import LARGE, OTHER_SMALL, SMALL, model_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +21,11 @@ class ModelChoice:
     """The models, the policy and the cues that a command line names.
 
     Attributes:
-        large, small: Folders or hub ids; both None for the tiny pair.
+        large, small: Folders, hub ids or names of the tiny models that ship; both None for the tiny pair.
         policy: Name of a policy; `settings` are its own, as `key=value`.
         cues: Name of a shipped cue profile, or path of one.
         device, dtype, device_map: Where and how both models run.
+        prices: By role, for the cost of a generation; None where it does not matter.
     """
 
     large: str | None = None
@@ -32,15 +36,16 @@ class ModelChoice:
     device: str | None = None
     dtype: str | None = None
     device_map: str | None = None
+    prices: Mapping[Role, Prices] | None = None
 
     @property
     def tiny(self) -> bool:
-        """Whether the shipped pair is meant."""
-        return self.large is None and self.small is None
+        """Whether shipped models are meant."""
+        return self.large in (None, LARGE) and self.small in (None, SMALL, OTHER_SMALL)
 
     def describe(self) -> str:
         """The pair in words."""
-        return "the tiny pair" if self.tiny else f"{self.large} and {self.small}"
+        return "the tiny pair" if self.tiny and self.small != OTHER_SMALL else f"{self.large or LARGE} and {self.small}"
 
     def check(self) -> None:
         """Checks all that can be checked without a model.
@@ -48,7 +53,7 @@ class ModelChoice:
         Raises:
             ConfigError: Names the option and the way out.
         """
-        if (self.large is None) != (self.small is None):
+        if not self.tiny and (self.large is None) != (self.small is None):
             given, missing = ("--large", "--small") if self.small is None else ("--small", "--large")
             raise ConfigError(f"{given} needs {missing} beside it; leave both out for the tiny pair that ships with relay")
         policy = self.make_policy()
@@ -88,20 +93,12 @@ def open_engine(choice: ModelChoice) -> RelayEngine:
     choice.check()
     placing = {"device": choice.device, "dtype": choice.dtype, "device_map": choice.device_map}
     shared: dict[str, Any] = {key: value for key, value in placing.items() if value is not None}
-    settings: dict[str, Any] = {"policy": choice.make_policy(), "cue_profile": choice.cues}
+    settings: dict[str, Any] = {"policy": choice.make_policy(), "cue_profile": choice.cues, "prices": choice.prices}
     if not choice.tiny:
         return RelayEngine.from_pretrained(str(choice.large), str(choice.small), **shared, **settings)
     # Its steps are far too small to share out: a second thread makes them ten times slower on a busy machine.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    small = choice.small or SMALL
     if not shared:
-        return RelayEngine.tiny(**settings)
-    from relay_integrations.tiny import pair_paths
-
-    large, small = pair_paths()
-    return RelayEngine.from_pretrained(
-        large,
-        small,
-        large_options={"name": "relay-tiny-large", "dtype": "float32", **shared},
-        small_options={"name": "relay-tiny-small", "dtype": "float32", **shared},
-        **settings,
-    )
+        return RelayEngine.tiny(small=small, **settings)
+    return RelayEngine.from_pretrained(model_path(LARGE), model_path(small), **{"dtype": "float32", **shared}, **settings)

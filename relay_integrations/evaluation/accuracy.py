@@ -1,150 +1,253 @@
 """How often each policy is right on problems that nothing was trained or chosen on, and what it costs.
 
-The random baseline delegates as much as RelayGen does: its probability is searched on problems of its own, then fixed.
+The random baseline delegates as much as RelayGen does: its probability is searched on validation problems, then fixed.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
-from relay_integrations.engine import RelayEngine
+from relay_integrations.errors import ConfigError
+from relay_integrations.evaluation.crew import Assignment, Crew, OpenEngine
+from relay_integrations.evaluation.machine import describe_machine
 from relay_integrations.evaluation.report import Report
-from relay_integrations.evaluation.statistics import spread, wilson
+from relay_integrations.evaluation.solving import Outcome
+from relay_integrations.evaluation.statistics import Pairs, newcombe_paired, spread, wilson
 from relay_integrations.policies import AllCues, LargeOnly, Policy, RandomPolicy, RelayGen, SmallOnly
-from relay_integrations.result import RelayResult
 from relay_integrations.roles import ROLES
-from relay_integrations.tiny.task import HELD_OUT_SEED, Problem, is_right, problems
+from relay_integrations.tiny.formats import MEASURED
+from relay_integrations.tiny.sets import problem_set
+from relay_integrations.tiny.tasks import FAMILIES, Problem
 
-MAX_TOKENS = 700
-"""A right trace has up to some 450 tokens; a model that has lost its way stops here."""
+FAMILY_NAMES = (*FAMILIES, *MEASURED)
+"""What can be measured with: the two families of problems, and the formats."""
 
-SEARCH_PROBLEMS = 30
-SEARCH_STEPS = 6
-SEARCH_TOLERANCE = 0.02
-"""The search for the random baseline's probability: on at most so many problems, so often, until this close to RelayGen's utilisation."""
+BASELINES = ("large-only", "small-only", "relaygen", "all-cues", "random")
+"""The policies that stand beside each other, in this order."""
 
-RANDOM_SEEDS = (0, 1)
+SEARCH_PROBLEMS = 60
+SEARCH_STEPS = 3
+SEARCH_TOLERANCE = 0.01
+"""The search for the random baseline's probability: on so many problems, so often at most, until this close to RelayGen's utilisation."""
 
-Progress = Callable[[str, float], None]
-"""Takes what is being done, and how much of all that is done: 0 to 1."""
+Progress = Callable[[str, int, int], None]
+"""Takes what is being done, how much of it is done, and of how much."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C ended the bench.
+
+    Attributes:
+        report: What was done by then.
+    """
+
+    def __init__(self, report: Report) -> None:
+        super().__init__()
+        self.report = report
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracySettings:
+    """What to measure.
+
+    Attributes:
+        n: Problems a family.
+        seed: Of the problems.
+        families: Some of `FAMILY_NAMES`.
+        policies: Some of `BASELINES`.
+        options: Options of every request; greedy if they set no temperature.
+        jobs: Processes to share the work.
+    """
+
+    n: int = 100
+    seed: int = 0
+    families: tuple[str, ...] = ("amounts",)
+    policies: tuple[str, ...] = BASELINES
+    options: dict[str, Any] = field(default_factory=dict)
+    jobs: int = 1
+
+    def check(self) -> None:
+        """Checks the names.
+
+        Raises:
+            ConfigError: Names what there is.
+        """
+        for kind, given, known in (("family", self.families, FAMILY_NAMES), ("policy", self.policies, BASELINES)):
+            for name in given:
+                if name not in known:
+                    raise ConfigError(f"there is no {kind} {name!r} to measure; there are: {', '.join(known)}")
 
 
 @dataclass(slots=True)
 class Tally:
-    """The results of one policy, problem by problem."""
+    """The outcomes of one policy on one family."""
 
     policy: Policy
+    family: str
     case: str | None = None
-    right: list[bool] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    results: list[RelayResult] = field(default_factory=list)
-
-    def run(self, engine: RelayEngine, problem: Problem) -> None:
-        """Solves one problem, greedily."""
-        began = time.perf_counter()
-        result = engine.generate(problem.question, policy=self.policy, temperature=0, seed=0, max_tokens=MAX_TOKENS)
-        self.seconds.append(time.perf_counter() - began)
-        self.right.append(is_right(problem, result.text))
-        self.results.append(result)
+    outcomes: list[Outcome] = field(default_factory=list)
 
     @property
     def utilisation(self) -> float:
         """Share of all tokens that the large model wrote."""
-        usages = [result.usage for result in self.results]
-        return sum(u.large_tokens for u in usages) / max(1, sum(u.completion_tokens for u in usages))
+        return sum(o.large_tokens for o in self.outcomes) / max(1, sum(o.tokens for o in self.outcomes))
 
-    def row(self) -> dict[str, Any]:
-        """The figures; tokens, handoffs and seconds are means over the problems."""
-        tokens = [result.usage.completion_tokens for result in self.results]
-        paces = spread([1e3 * s / max(1, t) for s, t in zip(self.seconds, tokens, strict=True)])
-        n = len(self.right)
+    def row(self, baseline: Tally | None) -> dict[str, Any]:
+        """The figures; tokens, handoffs and seconds are means over the problems.
+
+        Args:
+            baseline: The large model alone on the same problems, to say the difference to it.
+        """
+        n = len(self.outcomes)
+        right = sum(o.right for o in self.outcomes)
+        paces = spread([1e3 * o.seconds / max(1, o.tokens) for o in self.outcomes])
         return {
             "policy": self.policy.name,
+            "family": self.family,
             **({} if self.case is None else {"case": self.case}),
             "n": n,
-            "accuracy": sum(self.right) / n,
-            "accuracy_ci": list(wilson(sum(self.right), n)),
+            "accuracy": right / n,
+            "accuracy_ci": list(wilson(right, n)),
+            **({} if baseline is None or baseline is self else self._beside(baseline)),
             "utilisation": self.utilisation,
-            "handoffs": fmean(len(result.handoffs) for result in self.results),
-            "tokens": fmean(tokens),
-            "seconds": fmean(self.seconds),
+            "handoffs": fmean(o.handoffs for o in self.outcomes),
+            "tokens": fmean(o.tokens for o in self.outcomes),
+            "seconds": fmean(o.seconds for o in self.outcomes),
             "ms_per_token": paces.median,
             "ms_per_token_spread": [paces.low, paces.high],
         }
 
+    def _beside(self, baseline: Tally) -> dict[str, Any]:
+        """The difference to the large model alone, with its interval."""
+        counts = [0, 0, 0, 0]
+        for mine, other in zip(self.outcomes, baseline.outcomes, strict=True):
+            counts[2 * (not mine.right) + (not other.right)] += 1
+        pairs = Pairs(*counts)
+        return {"difference": pairs.difference, "difference_ci": list(newcombe_paired(pairs))}
 
-def accuracy_bench(engine: RelayEngine, n: int = 100, seed: int = HELD_OUT_SEED, progress: Progress = lambda what, share: None) -> Report:
-    """Runs the bench on the tiny task.
+
+def accuracy_bench(open_engine: OpenEngine, settings: AccuracySettings, progress: Progress = lambda what, done, all_: None) -> Report:
+    """Runs the bench on the tiny models' problems.
 
     Args:
-        engine: Of the pair; its cue profile is RelayGen's.
-        n: Number of problems.
-        seed: Of the problems.
+        open_engine: Opens the pair; its cue profile is RelayGen's.
+        settings: What to measure.
         progress: Told how far it is.
+
+    Raises:
+        ConfigError: A setting is wrong.
+        Interrupted: Ctrl-C; holds what was done by then.
+        KeyboardInterrupt: Ctrl-C before anything was done.
     """
-    cued = RelayGen(cues=engine.cue_profile) if engine.cue_profile else RelayGen()
-    searched = min(SEARCH_PROBLEMS, n + 1)
-    p = match_utilisation(engine, cued, problems(searched, seed + 1), lambda what, share: progress(what, 0.2 * share))
-    tallies = [
-        Tally(LargeOnly()),
-        Tally(SmallOnly()),
-        Tally(cued),
-        Tally(AllCues()),
-        *(Tally(RandomPolicy(p=p, seed=s), case=f"p={p:.3f}, seed {s}") for s in RANDOM_SEEDS),
-    ]
-    drawn = problems(n, seed)
-    for number, problem in enumerate(drawn):
-        progress(f"problem {number + 1} of {n}", 0.2 + 0.8 * number / n)
-        for tally in _rotated(tallies, number):
-            tally.run(engine, problem)
-    return Report(
-        bench="accuracy",
-        pair={role: engine.backends[role].capabilities.name for role in ROLES},
-        backend=type(engine.backends["large"]).__name__.removesuffix("Backend").lower(),
-        rows=[tally.row() for tally in tallies],
-        notes=(
-            f"{n} held-out problems of the tiny task (seed {seed}), greedy, one at a time; handoffs, tokens and s are means a problem, "
-            "ms a token is the median problem's, with quartiles.",
-            f"random: p was searched on {searched} other problems so that the large model's share is as in relaygen.",
-        ),
-    )
+    settings.check()
+    tallies: list[Tally] = []
+    with Crew(open_engine, settings.jobs) as crew:
+        engine = crew.engine
+        machine = describe_machine()  # now: later its load would be the bench's own
+        cued = RelayGen(cues=engine.cue_profile) if engine.cue_profile else RelayGen()
+
+        def report(broken_off: bool) -> Report:
+            return Report(
+                bench="accuracy",
+                pair={role: engine.backends[role].capabilities.name for role in ROLES},
+                backend=type(engine.backends["large"]).__name__.removesuffix("Backend").lower(),
+                rows=_rows([tally for tally in tallies if tally.outcomes]),
+                notes=_notes(settings, broken_off),
+                machine=machine,
+            )
+
+        try:
+            for family in settings.families:
+                new = _line_up(crew, settings, family, cued, progress)
+                tallies += new
+                _measure(crew, settings, family, new, progress)
+        except KeyboardInterrupt as e:
+            _even_out(tallies)
+            if any(tally.outcomes for tally in tallies):
+                raise Interrupted(report(broken_off=True)) from e
+            raise
+        return report(broken_off=False)
 
 
-def match_utilisation(
-    engine: RelayEngine, wanted: Policy, drawn: Sequence[Problem], progress: Progress = lambda what, share: None
-) -> float:
+def match_utilisation(crew: Crew, wanted: Policy, drawn: Sequence[Problem], options: dict[str, Any], progress: Progress) -> float:
     """The probability at which `random` has the utilisation of another policy.
 
     Args:
-        engine: Of the pair.
+        crew: Solves the problems.
         wanted: The other policy.
         drawn: The problems to search on.
+        options: Of the requests.
         progress: Told how far it is.
     """
 
     def utilisation(policy: Policy, done: int) -> float:
-        progress("matching the random baseline", done / (SEARCH_STEPS + 1))
-        tally = Tally(policy)
-        for problem in drawn:
-            tally.run(engine, problem)
+        progress("matching the random baseline", done, SEARCH_STEPS + 1)
+        tally = Tally(policy, "")
+        for _, outcomes in crew.work([Assignment(i, problem, (policy,), options) for i, problem in enumerate(drawn)]):
+            tally.outcomes += outcomes
         return tally.utilisation
 
     target = utilisation(wanted, 0)
-    low, high, p = 0.0, 1.0, 1 - target
+    # Utilisation falls almost evenly from p = 0 to p = 1, where the small model writes all but nothing: lines between what was found.
+    found = [(0.0, 1.0), (1.0, 0.0)]
+    p = 1 - target
     for step in range(SEARCH_STEPS):
-        found = utilisation(RandomPolicy(p=p, seed=RANDOM_SEEDS[0]), step + 1)
-        if abs(found - target) <= SEARCH_TOLERANCE:
+        share = utilisation(RandomPolicy(p=p), step + 1)
+        if abs(share - target) <= SEARCH_TOLERANCE:
             break
-        low, high = (p, high) if found > target else (low, p)
-        p = (low + high) / 2
+        found = sorted([*found, (p, share)])
+        (p1, high), (p2, low) = next((one, other) for one, other in pairwise(found) if one[1] >= target >= other[1])
+        p = p1 + (p2 - p1) * (high - target) / max(1e-9, high - low)
     return p
 
 
-def _rotated(tallies: Sequence[Tally], number: int) -> list[Tally]:
-    """In another order for each problem, so that a machine that slows down slows all of them."""
-    start = number % len(tallies)
-    return [*tallies[start:], *tallies[:start]]
+def _line_up(crew: Crew, settings: AccuracySettings, family: str, cued: Policy, progress: Progress) -> list[Tally]:
+    """The policies to measure on a family."""
+    made: dict[str, Policy] = {"large-only": LargeOnly(), "small-only": SmallOnly(), "relaygen": cued, "all-cues": AllCues()}
+    tallies = [Tally(made[name], family) for name in BASELINES if name in settings.policies and name in made]
+    if "random" in settings.policies:
+        drawn = problem_set(family, min(SEARCH_PROBLEMS, settings.n), settings.seed, split="validation")
+        p = match_utilisation(crew, cued, drawn, settings.options, progress)
+        tallies.append(Tally(RandomPolicy(p=p), family, case=f"p={p:.3f}"))
+    return tallies
+
+
+def _measure(crew: Crew, settings: AccuracySettings, family: str, tallies: list[Tally], progress: Progress) -> None:
+    drawn = problem_set(family, settings.n, settings.seed)
+    policies = tuple(tally.policy for tally in tallies)
+    progress(family, 0, settings.n)
+    work = crew.work([Assignment(i, problem, policies, settings.options) for i, problem in enumerate(drawn)])
+    for done, (_, outcomes) in enumerate(work, 1):
+        for tally, outcome in zip(tallies, outcomes, strict=True):
+            tally.outcomes.append(outcome)
+        progress(family, done, settings.n)
+
+
+def _even_out(tallies: Sequence[Tally]) -> None:
+    """Drops a last problem of which an interrupt left only some policies' outcomes."""
+    for tally in tallies:
+        del tally.outcomes[min(len(other.outcomes) for other in tallies if other.family == tally.family) :]
+
+
+def _rows(tallies: list[Tally]) -> list[dict[str, Any]]:
+    baselines = {tally.family: tally for tally in tallies if tally.policy.name == "large-only"}
+    return [tally.row(baselines.get(tally.family)) for tally in tallies]
+
+
+def _notes(settings: AccuracySettings, broken_off: bool) -> tuple[str, ...]:
+    temperature = settings.options.get("temperature", 0)
+    how = "greedy" if not temperature else f"sampled at temperature {temperature:g}"
+    notes = [
+        f"{settings.n} test problems a family (seed {settings.seed}), {how}; handoffs, tokens and s are means a problem, "
+        "ms a token is the median problem's, with quartiles.",
+        "vs large: difference to the large model alone on the same problems, with Newcombe's paired 95 % interval.",
+    ]
+    if "random" in settings.policies:
+        notes.append("random: its p was searched on validation problems, so that the large model's share is as in relaygen.")
+    if settings.jobs > 1:
+        notes.append(f"{settings.jobs} processes at once: times compare within this run only.")
+    return ("Interrupted: only what was done by then.", *notes) if broken_off else tuple(notes)

@@ -1,12 +1,25 @@
-"""The shipped pair of tiny models, and the task that they were trained on. See MODEL_CARD.md."""
+"""The shipped tiny models, and the problems that they were trained on. See MODEL_CARD.md."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-_WEIGHTS = Path(__file__).parent / "weights"
+VERSION = "0.9"
+"""Of the weights; grows whenever they are trained anew."""
+
+LARGE = "relay-tiny-large"
+SMALL = "relay-tiny-small"
+OTHER_SMALL = "relay-tiny-small-other"
+"""A small model with a tokenizer of its own."""
+
+WEIGHTS = Path(__file__).parent / "weights"
+
+
+def model_path(name: str) -> Path:
+    """The folder of a shipped model, in Hugging Face format; cue profiles know models by their folders' names."""
+    return WEIGHTS / name
 
 
 def pair_paths() -> tuple[Path, Path]:
-    """The folders of the large and the small model, in Hugging Face format; cue profiles know the pair by their names."""
-    return _WEIGHTS / "relay-tiny-large", _WEIGHTS / "relay-tiny-small"
+    """The folders of the large model and of the small one with the same tokenizer."""
+    return model_path(LARGE), model_path(SMALL)

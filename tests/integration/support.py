@@ -15,7 +15,7 @@ from relay_integrations.backends.transformers import TransformersBackend
 from relay_integrations.chat.messages import Message
 from relay_integrations.sampling import NEUTRAL, Sampling
 from relay_integrations.tiny import pair_paths
-from relay_integrations.tiny.task import problems
+from relay_integrations.tiny.tasks import problems
 
 GREEDY = Sampling(temperature=0).over(NEUTRAL)
 QUESTIONS = [p.question for p in problems(8, seed=5)]

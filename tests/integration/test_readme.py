@@ -32,7 +32,7 @@ def test_the_other_python_runs_on_the_tiny_pair() -> None:
         for unavailable, here in (
             ('large="…/large-model", small="…/small-model",', "*TINY, "),
             ('device="cuda", dtype="bfloat16",', 'dtype="float32",'),
-            ('cue_profile="my-cues.json"', 'cue_profile="tiny-stand-in"'),
+            ('cue_profile="my-cues.json"', 'cue_profile="tiny"'),
             ("max_tokens=4096", "max_tokens=60"),
         ):
             code = code.replace(unavailable, here)
@@ -59,3 +59,10 @@ def test_the_capture_is_what_the_demo_prints() -> None:
 def test_the_options_it_names_exist(name: str) -> None:
     assert name in README
     assert name in RequestOptions.model_fields
+
+
+@pytest.mark.parametrize("document", ["README.md", "relay_integrations/tiny/MODEL_CARD.md"])
+def test_nothing_is_left_to_fill_in(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    assert not re.findall(r"\b(?:(?:LARGE|SMALL|OTHER)_[A-Z]+|TIMES|TEXT_AFTER|TODO)\b", text)
+    assert not re.findall(r"<!-- table [\w-]+ -->\n<!-- end -->", text), "a table is empty: make tiny-refresh"

@@ -54,12 +54,12 @@ def test_a_whole_answer_ends_with_eos_which_has_no_text(large: TransformersBacke
 def test_max_tokens_and_the_window_end_with_length(small: TransformersBackend) -> None:
     prompt = prompt_of(small)
     assert [c.finish for c in generate(small, prompt, 2)] == [None, "length"]
-    filled = (prompt * 20)[: small.capabilities.context_window - 3]
+    filled = (prompt * 80)[: small.capabilities.context_window - 3]
     chunks = generate(small, filled, 50)
     assert len(chunks) <= 3
     assert chunks[-1].finish in ("length", "eos")
-    with pytest.raises(PromptTooLong, match=r"1025 tokens exceed the window of 'relay-tiny-small' \(1024\)"):
-        generate(small, (prompt * 20)[:1024], 1)
+    with pytest.raises(PromptTooLong, match=r"4097 tokens exceed the window of 'relay-tiny-small' \(4096\)"):
+        generate(small, (prompt * 80)[:4096], 1)
 
 
 def test_the_next_hop_feeds_only_what_is_new(large: TransformersBackend) -> None:

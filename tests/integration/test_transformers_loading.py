@@ -23,9 +23,9 @@ from tests.integration.support import copy_of_small, generate, ids_of, pair_toke
 
 
 def test_what_the_pair_says_about_itself(large: TransformersBackend, small: TransformersBackend) -> None:
-    for backend, name, parameters in ((large, "relay-tiny-large", 3_361_280), (small, "relay-tiny-small", 92_528)):
+    for backend, name, parameters in ((large, "relay-tiny-large", 3_607_296), (small, "relay-tiny-small", 228_368)):
         facts = backend.capabilities
-        assert (facts.name, facts.context_window, facts.eos_ids) == (name, 1024, frozenset({2}))
+        assert (facts.name, facts.context_window, facts.eos_ids) == (name, 4096, frozenset({2}))
         assert facts.think_tags == ThinkTags()
         assert facts.sampling == Sampling(temperature=0)
         assert facts.family is None

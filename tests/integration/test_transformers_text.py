@@ -197,9 +197,28 @@ def test_tool_calls_and_reasoning_reach_the_template() -> None:
     assert decoded(backend, render(backend, [call, Message(role="tool", content="4", tool_call_id="1")])) == "hmadd:3;;"
 
 
-def test_tools_that_the_template_ignores_are_not_supported(large: TransformersBackend) -> None:
-    with pytest.raises(NotSupported, match=r"'relay-tiny-large' does not support tools: its chat template never mentions them"):
-        render(large, tools=[TOOL])
+def test_tools_that_the_template_ignores_are_not_supported() -> None:
+    backend = with_template("{% for m in messages %}{{ m.content }}{% endfor %}")
+    with pytest.raises(NotSupported, match=r"'random' does not support tools: its chat template never mentions them"):
+        render(backend, tools=[TOOL])
+
+
+def test_the_pair_is_shown_tools_their_results_and_the_reasoning_before_a_call(large: TransformersBackend) -> None:
+    call = Message(role="assistant", reasoning="hm", tool_calls=(ToolCall(id="1", name="add", arguments='{"n": 3}'),))
+    turns = [Message(role="user", content="x"), call, Message(role="tool", content="4")]
+    prompt = pair_tokenizer().decode(render(large, turns, tools=[TOOL]).ids)
+    assert '<tools>\n{"type": "function"' in prompt
+    assert '<think>\nhm\n</think>\n\n<tool_call>\n{"name": "add", "arguments": {"n": 3}}\n</tool_call><|im_end|>' in prompt
+    assert prompt.endswith("<tool_response>\n4\n</tool_response><|im_end|>\n<|im_start|>assistant\n")
+
+
+def test_the_pair_forgets_the_reasoning_of_earlier_turns(large: TransformersBackend) -> None:
+    turns = [Message(role="user", content="x"), Message(role="assistant", content="y", reasoning="hm"), Message(role="user", content="z")]
+    prompt = pair_tokenizer().decode(render(large, turns).ids)
+    assert "assistant\ny<|im_end|>" in prompt
+    assert "hm" not in prompt
+    switched_off = pair_tokenizer().decode(render(large, turns, options=RenderOptions(reasoning=False)).ids)
+    assert switched_off.endswith("<think>\n\n</think>\n\n")
 
 
 @pytest.mark.parametrize(

@@ -1,38 +1,64 @@
-"""The claim of RelayGen on the shipped pair: as right as the large model alone, with a good part of its tokens left to the small one."""
+"""The claims on the shipped models: RelayGen is as right as the large model alone, random delegation at its share is not."""
 
 from __future__ import annotations
 
-import pytest
-import torch
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
-from relay_integrations import Policy, RelayEngine, make_policy
-from relay_integrations.tiny.task import HELD_OUT_SEED, is_right, problems
+import pytest
+
+from relay_integrations import RelayEngine
+from relay_integrations.evaluation.accuracy import AccuracySettings, accuracy_bench
+from relay_integrations.tiny import SMALL
+from relay_integrations.tiny.formats import talk
+from relay_integrations.tiny.formats.context import CONDENSE, REFINE, RETRIEVAL
+from relay_integrations.tiny.formats.tools import CALCULATOR
 
 pytestmark = pytest.mark.slow
 
-N = 100
+N = 500
 
 
-def accuracy_and_share(engine: RelayEngine, policy: str | Policy) -> tuple[float, float]:
-    right = large = tokens = 0
-    for problem in problems(N, seed=HELD_OUT_SEED):
-        result = engine.generate(problem.question, policy=policy, max_tokens=700)
-        right += is_right(problem, result.text)
-        large += result.usage.large_tokens
-        tokens += result.usage.completion_tokens
-    return right / N, large / tokens
-
-
-def test_relay_is_as_right_as_the_large_model_and_random_delegation_is_not() -> None:
-    torch.set_num_threads(1)
-    with RelayEngine.tiny() as engine:
-        large, _ = accuracy_and_share(engine, "large-only")
-        small, _ = accuracy_and_share(engine, "small-only")
-        relay, share = accuracy_and_share(engine, "relaygen")
-        by_chance, chance_share = accuracy_and_share(engine, make_policy("random", p=0.32))
+def test_the_relay_is_as_right_as_the_large_model_and_random_delegation_is_not() -> None:
+    report = accuracy_bench(RelayEngine.tiny, AccuracySettings(n=N, jobs=2))
+    rows = {row["policy"]: row for row in report.rows}
+    large, small, relay, random = (rows[name]["accuracy"] for name in ("large-only", "small-only", "relaygen", "random"))
     assert large >= 0.97
     assert small <= large - 0.3
     assert relay >= large - 0.02
-    assert share <= 0.72
-    assert chance_share >= share - 0.02, "random was given a harder job than the relay"
-    assert by_chance <= relay - 0.15
+    assert rows["relaygen"]["utilisation"] <= 0.72
+    assert rows["random"]["utilisation"] >= rows["relaygen"]["utilisation"] - 0.02, "random was given a harder job than the relay"
+    assert random <= relay - 0.15
+
+
+@pytest.mark.parametrize("family", [talk.FOLLOW_UP, talk.SYSTEM, CALCULATOR, RETRIEVAL, REFINE, CONDENSE])
+def test_the_large_model_knows_the_formats_of_agents_and_of_context(family: str) -> None:
+    report = accuracy_bench(RelayEngine.tiny, AccuracySettings(families=(family,), policies=("large-only",), jobs=2))
+    assert report.rows[0]["accuracy"] >= 0.9
+
+
+def test_a_killed_training_goes_on_to_the_same_weights(tmp_path: Path) -> None:
+    def train(folder: Path) -> subprocess.Popen[bytes]:
+        program = (  # a checkpoint comes each second, so that there is one long before the end, however fast the machine
+            "import sys; from relay_integrations.tiny.training import trainer; trainer._SAVE_EVERY = 1.0; "
+            "from relay_integrations.tiny.train import main; sys.exit(main())"
+        )
+        options = ["--models", SMALL, "--scale", "0.1", "--out", str(folder), "--one-at-a-time"]
+        return subprocess.Popen([sys.executable, "-c", program, *options], env=os.environ | {"OMP_NUM_THREADS": "1"})
+
+    def weights(folder: Path) -> bytes:
+        return (folder / "weights" / SMALL / "model.safetensors").read_bytes()
+
+    assert train(tmp_path / "whole").wait() == 0
+    killed = train(tmp_path / "killed")
+    checkpoint = tmp_path / "killed" / "runs" / SMALL / "checkpoint.pt"
+    while not checkpoint.exists() and killed.poll() is None:
+        time.sleep(0.5)
+    killed.send_signal(signal.SIGKILL)
+    assert killed.wait() == -signal.SIGKILL, "the training had ended before it could be killed"
+    assert train(tmp_path / "killed").wait() == 0
+    assert weights(tmp_path / "killed") == weights(tmp_path / "whole")

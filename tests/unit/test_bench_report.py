@@ -10,19 +10,12 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from relay_integrations import CueProfile, RelayEngine
-from relay_integrations.backends.base import GenerateRequest
-from relay_integrations.backends.scripted import ScriptedBackend, Vocabulary
+from relay_integrations import RelayEngine
 from relay_integrations.cli.main import app
-from relay_integrations.cli.models import ModelChoice
-from relay_integrations.cli.terminal import Terminal
 from relay_integrations.evaluation import engine_bench
-from relay_integrations.evaluation.accuracy import accuracy_bench, match_utilisation
 from relay_integrations.evaluation.machine import describe_machine, describe_versions
-from relay_integrations.evaluation.report import COLUMNS, Report, print_report
+from relay_integrations.evaluation.report import COLUMNS, Report, markdown, print_report
 from relay_integrations.evaluation.statistics import spread, wilson
-from relay_integrations.policies import RelayGen
-from relay_integrations.tiny.task import problems
 
 KEYS = {"bench", "pair", "backend", "machine", "versions", "rows"}
 
@@ -106,6 +99,28 @@ def test_rows_with_other_figures_stand_in_a_table_of_their_own() -> None:
     ]
 
 
+def test_the_row_that_the_others_are_held_against_stands_in_their_table() -> None:
+    rows = [{"policy": "a", "accuracy": 1.0}, {"policy": "b", "accuracy": 0.9, "difference": -0.1, "difference_ci": [-0.2, 0.01]}]
+    assert [line.split() for line in printed(report(*rows)).splitlines()[2:5]] == [
+        ["policy", "right", "vs", "large", "95", "%"],
+        ["a", "100", "%"],
+        ["b", "90", "%", "-10.0", "-20.0", "…", "+1.0"],
+    ]
+
+
+def test_a_markdown_table_has_intervals_behind_their_figures() -> None:
+    rows = [
+        {"policy": "a", "accuracy": 1.0, "accuracy_ci": [0.9, 1.0]},
+        {"policy": "b", "accuracy": 0.5, "accuracy_ci": [0.4, 0.6], "n": 3},
+    ]
+    assert markdown(rows, ("policy", "accuracy", "accuracy_ci")).splitlines() == [
+        "| policy | right (95 %) |",
+        "|---|---|",
+        "| a | 100 % (90–100 %) |",
+        "| b | 50 % (40–60 %) |",
+    ]
+
+
 def test_without_a_terminal_no_cell_is_cut() -> None:
     case = "a case that is described in far more words than eighty columns hold, " * 3
     assert case in printed(report({"policy": "a", "case": case, "n": 1}))
@@ -138,59 +153,3 @@ def test_the_texts_of_the_engine_bench_hand_off_as_they_say() -> None:
         usage = engine.generate("x").usage
     assert usage.handoffs == {"cue": 10, "sentence_end": 10, "think_end": 1}
     assert usage.completion_tokens == pytest.approx(240, abs=12)
-
-
-# --- the bench of accuracy
-
-
-def knowing(right: bool) -> tuple[ScriptedBackend, ScriptedBackend]:
-    """A large model that knows all problems, and a small one that can only restate, unless `right`."""
-    vocabulary = Vocabulary()
-    traces = {p.question: p for seed in (5, 6) for p in problems(20, seed)}
-
-    def script(knows: bool) -> Any:
-        def say(so_far: str, request: GenerateRequest) -> str:
-            prompt = vocabulary.bytes_of(request.ids[: request.output_start]).decode()
-            problem = next(p for question, p in traces.items() if question in prompt)
-            trace = problem.trace if knows or so_far else problem.trace.replace(f"{{{problem.answer}}}", "{0}")
-            return trace[len(so_far) :] if trace.startswith(so_far) else ""
-
-        return say
-
-    return ScriptedBackend(script(True), name="L", vocabulary=vocabulary), ScriptedBackend(script(right), name="S", vocabulary=vocabulary)
-
-
-def test_the_accuracy_bench_compares_the_policies() -> None:
-    with RelayEngine(*knowing(False), cue_profile=CueProfile.of("So", "Thus", "Therefore", "Okay")) as engine:
-        made = accuracy_bench(engine, n=8, seed=5)
-    assert made.pair == {"large": "L", "small": "S"}
-    assert made.backend == "scripted"
-    rows = {(row["policy"], row.get("case", "")): row for row in made.rows}
-    assert [policy for policy, _ in rows] == ["large-only", "small-only", "relaygen", "all-cues", "random", "random"]
-    large, small, relayed = (rows[name, ""] for name in ("large-only", "small-only", "relaygen"))
-    assert (large["accuracy"], small["accuracy"], relayed["accuracy"]) == (1, 0, 1)
-    assert (large["utilisation"], small["utilisation"]) == (1, 0)
-    assert 0 < relayed["utilisation"] < 1
-    assert (large["handoffs"], relayed["handoffs"] > 5) == (0, True)
-    assert relayed["accuracy_ci"] == list(wilson(8, 8))
-    random = [row for (policy, _), row in rows.items() if policy == "random"]
-    assert all(abs(row["utilisation"] - relayed["utilisation"]) < 0.2 for row in random)
-
-
-def test_the_random_baseline_is_matched_to_the_utilisation_of_relaygen() -> None:
-    with RelayEngine(*knowing(True), cue_profile=CueProfile.of("So", "Thus", "Therefore", "Okay")) as engine:
-        assert engine.cue_profile is not None
-        p = match_utilisation(engine, RelayGen(cues=engine.cue_profile), problems(12, 5))
-    assert 0.05 < p < 0.95
-
-
-def test_the_accuracy_bench_prints_a_table() -> None:
-    def open(choice: ModelChoice) -> RelayEngine:
-        assert choice.tiny
-        return RelayEngine(*knowing(True), cue_profile=CueProfile.of("So", "Thus"))
-
-    result = CliRunner().invoke(app, ["bench", "accuracy", "--n", "2", "--seed", "5"], obj=Terminal(open=open))
-    assert result.exit_code == 0
-    assert "large-only" in result.stdout
-    assert "100 %" in result.stdout
-    assert result.stderr == ""
