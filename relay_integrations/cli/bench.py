@@ -29,7 +29,7 @@ relay bench engine
 
 relay bench engine --n 100 --json"""
 
-ACCURACY_EXAMPLES = f"""A hundred problems take about five minutes on two CPU cores (--jobs 2: three).
+ACCURACY_EXAMPLES = f"""A hundred problems take about seven minutes on a CPU core (--jobs 2: four).
 
 Examples:
 

@@ -1,6 +1,6 @@
 """Trains the shipped models from nothing: `python -m relay_integrations.tiny.train`.
 
-Takes about an hour and a half on two cores, one for the large model and one for the small ones. Killed and started again, it goes on.
+Takes one to two hours on two cores, one for the large model and one for the small ones. Killed and started again, it goes on.
 The weights end up in the folder `weights` under `--out`; the ones that ship are in the package's folder of that name.
 """
 
