@@ -85,27 +85,34 @@ def accuracy(
     large: options.Large = None,
     small: options.Small = None,
     cues: options.Cues = None,
+    device: options.Device = None,
+    dtype: options.Dtype = None,
+    device_map: options.DeviceMap = None,
+    max_tokens: options.MaxTokens = None,
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Processes that share the work; at most one a core.")] = 1,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw accuracy against utilisation: .png, .svg or .pdf.")] = None,
     as_json: options.ReportJson = False,
 ) -> None:
     """How often each policy is right on the tiny models' test problems, and at what cost.
 
-    RelayGen stands beside each model alone, all candidate cues, and random delegation at the same share. Ctrl-C shows what there is.
+    Other models (--large, --small) are told in a system prompt to box their answers. RelayGen stands beside each model alone, all
+    candidate cues, and random delegation at the same share. Ctrl-C shows what there is.
     """
     terminal: Terminal = ctx.obj
+    choice = ModelChoice(large=large, small=small, cues=cues, device=device, dtype=dtype, device_map=device_map)
+    choice.check()
     settings = AccuracySettings(
         n=n,
         seed=seed,
         families=tuple(dict.fromkeys(family or ("amounts",))),
         policies=tuple(dict.fromkeys(policy or BASELINES)),
-        options=options.request_options(temperature=temperature, top_p=top_p, top_k=top_k),
+        options=options.request_options(temperature=temperature, top_p=top_p, top_k=top_k, max_tokens=max_tokens),
         jobs=jobs,
+        tiny=choice.tiny,
     )
     settings.check()
     if plot is not None:
         check_plot(plot)
-    choice = ModelChoice(large=large, small=small, cues=cues)
     try:
         with progress_bar(terminal.err) as show:
             report = accuracy_bench(partial(terminal.open, choice), settings, show)

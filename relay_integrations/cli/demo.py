@@ -17,9 +17,9 @@ from relay_integrations.cli.render import CLOSE, CUE_STYLE, OPEN, ROLE_STYLES, R
 from relay_integrations.cli.stats import print_stats, relay_stats
 from relay_integrations.cli.terminal import Terminal
 from relay_integrations.engine import RelayEngine
-from relay_integrations.evaluation.solving import MAX_TOKENS
 from relay_integrations.result import RelayResult
 from relay_integrations.roles import ROLES, Channel
+from relay_integrations.tiny import MAX_TOKENS
 from relay_integrations.tiny.tasks import Problem, is_right, problems
 
 SEEDS = 1000

@@ -6,11 +6,13 @@ The random baseline delegates as much as RelayGen does: its probability is searc
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
+from relay_integrations import tiny
+from relay_integrations.chat.messages import Message
 from relay_integrations.errors import ConfigError
 from relay_integrations.evaluation.crew import Assignment, Crew, OpenEngine
 from relay_integrations.evaluation.machine import describe_machine
@@ -19,9 +21,9 @@ from relay_integrations.evaluation.solving import Outcome
 from relay_integrations.evaluation.statistics import Pairs, newcombe_paired, spread, wilson
 from relay_integrations.policies import AllCues, LargeOnly, Policy, RandomPolicy, RelayGen, SmallOnly
 from relay_integrations.roles import ROLES
-from relay_integrations.tiny.formats import MEASURED
+from relay_integrations.tiny.formats import MEASURED, context, talk
 from relay_integrations.tiny.sets import problem_set
-from relay_integrations.tiny.tasks import FAMILIES, Problem
+from relay_integrations.tiny.tasks import FAMILIES, Problem, Split
 
 FAMILY_NAMES = (*FAMILIES, *MEASURED)
 """What can be measured with: the two families of problems, and the formats."""
@@ -33,6 +35,11 @@ SEARCH_PROBLEMS = 60
 SEARCH_STEPS = 3
 SEARCH_TOLERANCE = 0.01
 """The search for the random baseline's probability: on so many problems, so often at most, until this close to RelayGen's utilisation."""
+
+WORDED = (context.RETRIEVAL, context.REFINE, context.CONDENSE, talk.SYSTEM)
+"""Formats whose answer is right in one wording only."""
+
+_BOX = "Please reason step by step, and put your final answer within \\boxed{}."
 
 Progress = Callable[[str, int, int], None]
 """Takes what is being done, how much of it is done, and of how much."""
@@ -61,6 +68,7 @@ class AccuracySettings:
         policies: Some of `BASELINES`.
         options: Options of every request; greedy if they set no temperature.
         jobs: Processes to share the work.
+        tiny: Whether the tiny models are measured, which need not be told to box their answers; others are.
     """
 
     n: int = 100
@@ -69,6 +77,17 @@ class AccuracySettings:
     policies: tuple[str, ...] = BASELINES
     options: dict[str, Any] = field(default_factory=dict)
     jobs: int = 1
+    tiny: bool = True
+
+    @property
+    def requests(self) -> dict[str, Any]:
+        """The options of every request, the tiny models' limit included."""
+        return {**({"max_tokens": tiny.MAX_TOKENS} if self.tiny else {}), **self.options}
+
+    def draw(self, family: str, n: int, split: Split) -> list[Problem]:
+        """Draws problems, as the models are to be asked them."""
+        drawn = problem_set(family, n, self.seed, split=split)
+        return drawn if self.tiny else [_instruct(problem) for problem in drawn]
 
     def check(self) -> None:
         """Checks the names.
@@ -80,6 +99,12 @@ class AccuracySettings:
             for name in given:
                 if name not in known:
                     raise ConfigError(f"there is no {kind} {name!r} to measure; there are: {', '.join(known)}")
+        worded = [] if self.tiny else [name for name in self.families if name in WORDED]
+        if worded:
+            raise ConfigError(
+                f"{', '.join(worded)}: right is an answer in the tiny models' own words, which no other model knows; "
+                "measure other models on other families, or with `relay compare` on data of your own"
+            )
 
 
 @dataclass(slots=True)
@@ -205,22 +230,31 @@ def match_utilisation(crew: Crew, wanted: Policy, drawn: Sequence[Problem], opti
     return p
 
 
+def _instruct(problem: Problem) -> Problem:
+    """A problem with a system prompt that says where the answer is looked for."""
+    if problem.grading != "box":
+        return problem
+    said = [message.content for message in problem.history if message.role == "system"]
+    rest = tuple(message for message in problem.history if message.role != "system")
+    return replace(problem, history=(Message(role="system", content="\n".join([*said, _BOX])), *rest))
+
+
 def _line_up(crew: Crew, settings: AccuracySettings, family: str, cued: Policy, progress: Progress) -> list[Tally]:
     """The policies to measure on a family."""
     made: dict[str, Policy] = {"large-only": LargeOnly(), "small-only": SmallOnly(), "relaygen": cued, "all-cues": AllCues()}
     tallies = [Tally(made[name], family) for name in BASELINES if name in settings.policies and name in made]
     if "random" in settings.policies:
-        drawn = problem_set(family, min(SEARCH_PROBLEMS, settings.n), settings.seed, split="validation")
-        p = match_utilisation(crew, cued, drawn, settings.options, progress)
+        drawn = settings.draw(family, min(SEARCH_PROBLEMS, settings.n), "validation")
+        p = match_utilisation(crew, cued, drawn, settings.requests, progress)
         tallies.append(Tally(RandomPolicy(p=p), family, case=f"p={p:.3f}"))
     return tallies
 
 
 def _measure(crew: Crew, settings: AccuracySettings, family: str, tallies: list[Tally], progress: Progress) -> None:
-    drawn = problem_set(family, settings.n, settings.seed)
+    drawn = settings.draw(family, settings.n, "test")
     policies = tuple(tally.policy for tally in tallies)
     progress(family, 0, settings.n)
-    work = crew.work([Assignment(i, problem, policies, settings.options) for i, problem in enumerate(drawn)])
+    work = crew.work([Assignment(i, problem, policies, settings.requests) for i, problem in enumerate(drawn)])
     for done, (_, outcomes) in enumerate(work, 1):
         for tally, outcome in zip(tallies, outcomes, strict=True):
             tally.outcomes.append(outcome)

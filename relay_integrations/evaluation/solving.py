@@ -12,11 +12,8 @@ from relay_integrations.chat.messages import Message, ToolCall
 from relay_integrations.engine import RelayEngine
 from relay_integrations.errors import PromptTooLong
 from relay_integrations.policies import Policy
-from relay_integrations.tiny.formats.tools import run_tool
+from relay_integrations.tiny.formats.calculator import run_tool
 from relay_integrations.tiny.tasks import Problem, is_right
-
-MAX_TOKENS = 700
-"""A right response has up to some 450 tokens; a model that has lost its way stops here."""
 
 MAX_ROUNDS = 8
 """Rounds of tool calls, after which a model that calls on and on has failed."""
@@ -52,7 +49,7 @@ def solve(engine: RelayEngine, problem: Problem, policy: Policy, seed: int = 0, 
         seed: Of sampling.
         options: Further options of the request; greedy where they set no temperature.
     """
-    settings = {"temperature": 0.0, "max_tokens": MAX_TOKENS, **(options or {})}
+    settings = {"temperature": 0.0, **(options or {})}
     if not problem.thinking:
         settings["reasoning"] = False
     messages = problem.messages

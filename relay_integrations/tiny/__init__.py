@@ -12,6 +12,9 @@ SMALL = "relay-tiny-small"
 OTHER_SMALL = "relay-tiny-small-other"
 """A small model with a tokenizer of its own."""
 
+MAX_TOKENS = 700
+"""A right response has up to some 450 tokens; a model that has lost its way stops here."""
+
 WEIGHTS = Path(__file__).parent / "weights"
 
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 
 from relay_integrations import event_from_dict, fold
+from relay_integrations.tiny import LARGE, SMALL, model_path
 from relay_integrations.tiny.tasks import is_right, problems
 
 RELAY = [sys.executable, "-c", "from relay_integrations.cli.main import main; main()"]
@@ -145,3 +146,10 @@ def test_the_accuracy_bench() -> None:
     rows = {row["policy"]: row for row in json.loads(result.stdout)["rows"]}
     assert (rows["large-only"]["accuracy"], rows["large-only"]["utilisation"]) == (1, 1)
     assert 0 < rows["relaygen"]["utilisation"] < 1
+
+
+def test_a_shipped_model_goes_by_its_name_beside_a_folder() -> None:
+    models = ["--large", str(model_path(LARGE)), "--small", SMALL]
+    result = run("run", PROBLEM.question, *models, "--temperature", "0")
+    assert result.returncode == 0, result.stderr
+    assert is_right(PROBLEM, result.stdout)

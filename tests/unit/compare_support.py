@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from relay_integrations import CueProfile, Message, RelayEngine
 from relay_integrations.backends.base import GenerateRequest
 from relay_integrations.backends.scripted import Reply, ScriptedBackend, Vocabulary
+from relay_integrations.evaluation.compare import Comparison
 from relay_integrations.evaluation.data import Item
+from relay_integrations.evaluation.grading import ItemGraders
 
 RIGHT = "<think>\nFirst, 3+4=7. So, it is 7*2=14. Then 14+1=15.\n</think>\n\n\\boxed{15}"
 SMALL_WRONG = "<think>\nFirst, 3+4=7. So, it is 7*2=15. Then 15+1=16.\n</think>\n\n\\boxed{16}"
@@ -54,3 +57,11 @@ def pair(large: Say = large_says, small: Say = small_says, **reply: Any) -> list
 def engine(large: Say = large_says, small: Say = small_says, *, settings: dict[str, Any] | None = None, **reply: Any) -> RelayEngine:
     """A relay over such a pair."""
     return RelayEngine(*pair(large, small, **reply), cue_profile=CueProfile.of("So"), **(settings or {}))
+
+
+def compared(made: RelayEngine, questions: list[Item], grader: str | None = None, **settings: Any) -> Comparison:
+    """A comparison that has been run."""
+    with ItemGraders(questions, grader) as graders:
+        comparison = Comparison(made, questions, graders, **settings)
+        asyncio.run(comparison.run())
+    return comparison

@@ -192,6 +192,38 @@ def test_unknown_names_are_refused() -> None:
             accuracy_bench(partial(open_knowing, True), settings(**wrong))
 
 
+def test_other_models_are_told_to_box_their_answers_and_get_what_room_there_is() -> None:
+    with open_knowing(True, "follow-up") as engine:
+        report = accuracy_bench(lambda: engine, settings(n=2, families=("follow-up",), policies=("large-only",), tiny=False))
+        asked = [call[0] for call in engine.backends["large"].rendered]  # type: ignore[attr-defined]
+    assert report.rows[0]["accuracy"] == 1
+    assert all(messages[0].role == "system" and r"\boxed{}" in messages[0].content for messages in asked)
+    assert all([message.role for message in messages[1:3]] == ["user", "assistant"] for messages in asked)
+    assert settings(tiny=False).requests == {}
+    assert settings().requests == {"max_tokens": 700}
+    assert settings(tiny=False, options={"max_tokens": 9}).requests == {"max_tokens": 9}
+
+
+def test_a_system_prompt_that_is_there_is_kept() -> None:
+    drawn = settings(tiny=False).draw("calculator", 20, "test")
+    plain = settings().draw("calculator", 20, "test")
+    told = [(a, b) for a, b in zip(drawn, plain, strict=True) if b.grading == "box" and b.history]
+    assert told
+    for mine, before in told:
+        assert [m.role for m in mine.history] == ["system"]
+        assert mine.history[0].content.startswith(before.history[0].content + "\n")
+
+
+@pytest.mark.parametrize("family", ["retrieval", "refine", "condense", "system"])
+def test_formats_that_know_one_wording_are_refused_for_other_models(family: str, tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    models = ["--large", str(tmp_path / "a"), "--small", str(tmp_path / "b")]
+    result = CliRunner().invoke(app, ["bench", "accuracy", "--family", family, *models])
+    assert result.exit_code == 2
+    assert f"{family}: right is an answer in the tiny models' own words" in " ".join(result.output.split())
+
+
 def test_policies_take_turns_in_being_first(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
 

@@ -19,7 +19,7 @@ from relay_integrations.cli.models import ModelChoice, open_engine, read_setting
 from relay_integrations.cli.terminal import Terminal
 from relay_integrations.errors import ConfigError, ModelLoadError
 from relay_integrations.policies import RandomPolicy
-from tests.unit.cli_support import ANSWER, ESCAPE, REASONING, Bench, failing, interrupt_when_stalled
+from tests.unit.cli_support import ANSWER, ESCAPE, REASONING, Bench, failing, interrupt_when_shown
 from tests.unit.support import MATHS, continuing
 
 # --- the front
@@ -276,7 +276,7 @@ def test_a_prompt_that_is_too_long_is_2() -> None:
 
 def test_ctrl_c_is_130_stops_the_model_and_keeps_the_text() -> None:
     bench = Bench(continuing("The answer is seven and a half.", stall_after=6))
-    interrupt_when_stalled(bench)
+    interrupt_when_shown("The answer is seven and a")
     result = bench.run("run", "hi", "--policy", "large-only")
     assert result.exit_code == 130
     assert result.stdout == "The answer is seven and a\n"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from relay_integrations.backends.scripted import Reply
 from relay_integrations.cli.terminal import Terminal
 from relay_integrations.tiny.tasks import problems
-from tests.unit.cli_support import ANSWER, Bench, interrupt_when_stalled
+from tests.unit.cli_support import ANSWER, Bench, interrupt_when_shown
 from tests.unit.support import continuing
 
 # --- demo
@@ -106,7 +106,7 @@ def test_ctrl_c_at_the_prompt_does_not_leave() -> None:
 def test_ctrl_c_stops_the_answer_without_leaving_and_keeps_it() -> None:
     replies = iter([Reply("The answer is seven and a half.", stall_after=6)])
     bench = Bench(lambda so_far, request: next(replies, None) or Reply("Yes."))
-    interrupt_when_stalled(bench)
+    interrupt_when_shown("The answer is seven and a")
     result = bench.run("chat", "--policy", "large-only", terminal=Person(open=bench.open, lines=["one", "two"]))
     assert result.exit_code == 0
     assert "stopped" in result.stderr

@@ -11,8 +11,8 @@ import pytest
 from relay_integrations.chat.messages import read_messages, read_tools
 from relay_integrations.tiny.dump_prompts import FUNCTIONS
 from relay_integrations.tiny.formats import FORMATS, MEASURED
+from relay_integrations.tiny.formats.calculator import run_tool
 from relay_integrations.tiny.formats.frameworks import FRAMEWORKS, fill, found, tool
-from relay_integrations.tiny.formats.tools import run_tool
 from relay_integrations.tiny.sets import problem_set
 from relay_integrations.tiny.tasks import Problem, is_right, split_of
 from relay_integrations.tiny.training.mix import SHARES, assistant_message

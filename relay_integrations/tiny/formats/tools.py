@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import json
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 from typing import Any
 
 from relay_integrations.chat.messages import Message
+from relay_integrations.tiny.formats.calculator import PAIR_TOOLS, work_out
 from relay_integrations.tiny.formats.frameworks import FRAMEWORKS, Framework, Parameter, tool
 from relay_integrations.tiny.formats.talk import NEUTRAL, small_talk
 from relay_integrations.tiny.tasks import amounts
@@ -27,7 +26,6 @@ _DESCRIPTIONS = (
     "Calculate the result of an expression.",
 )
 _ARGUMENTS = ("expression", "expression", "expr", "query", "input")
-_PAIR_TOOLS = {"add": ("+", "Add two numbers."), "subtract": ("-", "Subtract two numbers."), "multiply": ("*", "Multiply two numbers.")}
 _PAIR_ARGUMENTS = (("a", "b"), ("a", "b"), ("x", "y"), ("first", "second"))
 
 _VERBS = "get find look_up read check fetch count search magic my run convert".split()
@@ -50,13 +48,6 @@ _JOKES = {
     "dogs": ("What do you call a dog that does magic?", "A labracadabrador."),
     "fish": ("Why are fish so smart?", "They live in schools."),
     "birds": ("Why do birds fly south?", "It is too far to walk."),
-}
-
-_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
 }
 
 
@@ -120,23 +111,9 @@ def form(rng: Random) -> tuple[Problem, object]:
     return Problem(FORM, question, json.dumps(values), trace, 1, _history(rng), (described,), grading="word"), (FORM, question)
 
 
-def run_tool(name: str, arguments: Mapping[str, Any]) -> str:
-    """What a calculator tool of these problems returns: an expression worked out, or two numbers put together.
-
-    Raises:
-        ValueError: The arguments are no arithmetic.
-    """
-    values = list(arguments.values())
-    expression = f"{values[0]} {_PAIR_TOOLS[name][0]} {values[1]}" if name in _PAIR_TOOLS and len(values) == 2 else str(*values)
-    try:
-        return _spell(_evaluate(ast.parse(expression, mode="eval").body))
-    except (SyntaxError, ArithmeticError, RecursionError, MemoryError) as e:
-        raise ValueError(f"cannot work out {expression!r}: {e}") from e
-
-
 def _word_problem(rng: Random, framework: Framework) -> tuple[Problem, object]:
     story = amounts.draw_story(rng, rng.choice((1, 2, 2, 3)))
-    pairs = rng.random() < 0.35 and all(step.operation in _PAIR_TOOLS for step in story.steps)
+    pairs = rng.random() < 0.35 and all(step.operation in PAIR_TOOLS for step in story.steps)
     tools, (name, argument) = _pair_tools(rng, framework) if pairs else _calculator_tools(rng, framework)
     texts = []
     said = ""
@@ -162,12 +139,12 @@ def _bare(rng: Random, framework: Framework) -> tuple[Problem, object]:
     if len(expressions) == 1 and rng.random() < 0.4:
         tools, (_, argument) = _pair_tools(rng, framework)
         a, sign, b = _split(expressions[0])
-        calls = [_call(next(k for k, (s, _) in _PAIR_TOOLS.items() if s == sign), dict(zip(argument.split(), (a, b), strict=True)))]
+        calls = [_call(next(k for k, (s, _) in PAIR_TOOLS.items() if s == sign), dict(zip(argument.split(), (a, b), strict=True)))]
     else:
         calls = [_call(name, {argument: expression}) for expression in expressions]
     spoken = " and ".join(" ".join(map(str, _split(e))) if rng.random() < 0.5 else e for e in expressions)
     question = rng.choice(("What is {e}?", "What is {e}", "Calculate {e}.", "How much is {e}?", "Use the calculator: {e}")).format(e=spoken)
-    results = tuple(_spell(_evaluate(ast.parse(e, mode="eval").body)) for e in expressions)
+    results = tuple(work_out(e) for e in expressions)
     trace = "<think>\nThe tool can work this out.\n</think>\n\n" + "\n".join(calls)
     text = "The result is " + " and ".join(results) + "." if len(results) == 1 else "The results are " + " and ".join(results) + "."
     then = f"<think>\nThe tool says {' and '.join(results)}.\n</think>\n\n{text}"
@@ -192,7 +169,7 @@ def _pair_tools(rng: Random, framework: Framework) -> tuple[tuple[dict[str, Any]
     """A tool for each operation on two numbers; the names of their arguments, in one text."""
     a, b = rng.choice(_PAIR_ARGUMENTS)
     parameters: dict[str, Parameter] = {a: "integer", b: "integer"}
-    tools = [tool(framework, name, description, parameters, "integer") for name, (_, description) in _PAIR_TOOLS.items()]
+    tools = [tool(framework, name, description, parameters, "integer") for name, (_, description) in PAIR_TOOLS.items()]
     rng.shuffle(tools)
     return tuple(tools), ("", f"{a} {b}")
 
@@ -215,20 +192,3 @@ def _split(expression: str) -> tuple[int, str, int]:
     sign = next(c for c in expression if not c.isdigit())
     a, b = expression.split(sign)
     return int(a), sign, int(b)
-
-
-def _evaluate(node: ast.expr) -> int | float:
-    match node:
-        case ast.Constant(value=int() | float() as value):
-            return value
-        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OPERATORS:
-            result: int | float = _OPERATORS[type(sign)](_evaluate(left), _evaluate(right))
-            return result
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_evaluate(operand)
-        case _:
-            raise ValueError(f"cannot work out {ast.unparse(node)!r}: numbers with + - * / only")
-
-
-def _spell(value: int | float) -> str:
-    return str(int(value)) if value == int(value) else str(value)

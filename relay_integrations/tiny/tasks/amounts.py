@@ -16,8 +16,6 @@ from relay_integrations.tiny.tasks.problem import Problem
 
 FAMILY = "amounts"
 
-MAX_STEPS = 6
-
 Operation = Literal["add", "subtract", "multiply", "add_product", "add_subtract"]
 
 OPERATIONS: tuple[Operation, ...] = ("add", "subtract", "multiply", "add_product", "add_subtract")
