@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from relay_integrations.backends import backend_class
 from relay_integrations.backends.base import Backend
+from relay_integrations.chat.constraint import Constraint, constrain
 from relay_integrations.chat.messages import MessagesInput, read_messages, read_tools
 from relay_integrations.config import FailureRules, OnFailure, Prices, RequestOptions, checked, read_failure_rules, read_options
 from relay_integrations.cues.profile import GENERIC, CueProfile, find_profile, load_profile, read_profile
@@ -126,13 +127,16 @@ class RelayEngine:
             backend: Kind of backend, a key of `relay_integrations.backends.BACKENDS`; "transformers" needs the extra of that name.
             large_options: What the backend's `from_pretrained` takes (device, dtype, device_map, …), for the large model alone.
             small_options: The same for the small one.
-            **settings: As in `RelayEngine`; what both models share (device, dtype, device_map, trust_remote_code) may stand here too.
+            **settings: As in `RelayEngine`; what both models share (device, dtype, device_map, trust_remote_code, tool_format) may stand
+                here too.
 
         Raises:
             ModelLoadError: A model, tokenizer or chat template cannot be loaded; names the folder and the way out.
         """
         load = backend_class(backend).from_pretrained
-        shared: dict[str, Any] = {k: settings.pop(k) for k in ("device", "dtype", "device_map", "trust_remote_code") if k in settings}
+        shared: dict[str, Any] = {
+            k: settings.pop(k) for k in ("device", "dtype", "device_map", "trust_remote_code", "tool_format") if k in settings
+        }
         return cls(
             load(large, **{**shared, **dict(large_options or {})}),
             load(small, **{**shared, **dict(small_options or {})}),
@@ -259,12 +263,15 @@ class RelayEngine:
     def _job(self, messages: MessagesInput, tools: Tools | None, policy: str | Policy | None, options: dict[str, Any]) -> Job:
         read = read_options(**options)
         seed = random.getrandbits(31) if read.seed is None else read.seed
+        chosen = self.policy if policy is None else self._resolve_policy(policy)
+        offered = read_tools(tools)
         job = Job(
             backends=self.backends,
-            policy=self.policy if policy is None else self._resolve_policy(policy),
+            policy=chosen,
             options=read,
             messages=read_messages(messages),
-            tools=read_tools(tools),
+            tools=[] if read.tool_choice.mode == "none" else offered,
+            constraints=self._constraints(read, offered, chosen),
             rules=self.rules,
             health=self.health,
             prices=self.prices,
@@ -274,6 +281,21 @@ class RelayEngine:
         )
         self._warn_greedy(job, read)
         return job
+
+    def _constraints(self, options: RequestOptions, tools: list[dict[str, Any]], policy: Policy) -> dict[Role, Constraint]:
+        """What the answer has to be, as each role writes tool calls."""
+        callable_ = options.tool_choice.choose(tools)
+        found = {
+            role: constrain(
+                callable_,
+                options.tool_choice,
+                options.parallel_tool_calls,
+                options.response_format,
+                self.backends[role].capabilities.tool_format,
+            )
+            for role in policy.roles
+        }
+        return {role: constraint for role, constraint in found.items() if constraint is not None}
 
     def _warn_greedy(self, job: Job, options: RequestOptions) -> None:
         for role in job.policy.roles:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from relay_integrations.backends.base import BACKEND_ERRORS, Backend, Prompt, RenderOptions
+from relay_integrations.chat.constraint import Constraint
 from relay_integrations.chat.messages import Message
 from relay_integrations.config import FailureRules, Prices, RequestOptions
 from relay_integrations.errors import BackendError, ConfigError, PromptTooLong, RelayError
@@ -27,6 +28,8 @@ class Job:
 
     Attributes:
         backends: Of both roles.
+        tools: Those that are offered.
+        constraints: What the answer has to be, by role, as each writes tool calls; empty where it is free.
         prompts: Rendered once, filled by `prepare`; only of the roles that take part.
         alone: A role that has to do without the other from the start (cool-down, window, failed template), and `why`.
         session: Name under which backends keep state for this request's relays.
@@ -43,6 +46,7 @@ class Job:
     seed: int
     session: str
     started: float
+    constraints: Mapping[Role, Constraint] = field(default_factory=dict)
     prompts: dict[Role, Prompt] = field(default_factory=dict)
     alone: Role | None = None
     why: str = ""
@@ -58,6 +62,12 @@ class Job:
         """The context window of a role's model."""
         return self.backends[role].capabilities.context_window
 
+    def call_id(self, choice: int, index: int) -> str:
+        """The id of a choice's n-th tool call, the same in every repetition."""
+        if any(backend.capabilities.tool_format.short_ids for backend in self.backends.values()):
+            return hashlib.blake2b(f"{self.key}:{choice}:{index}".encode(), digest_size=5).hexdigest()[:9]
+        return f"call_{self.key:012x}{choice:x}{index:02x}"
+
     @property
     def key(self) -> int:
         """The same for the same prompt."""
@@ -70,7 +80,8 @@ async def prepare(job: Job) -> None:
 
     Raises:
         PromptTooLong: It leaves no room in the window of the large model (of the only model, where one is used alone).
-        ConfigError: A backend cannot count penalties over the whole output.
+        ConfigError: A backend cannot count penalties over the whole output, or cannot follow a schema.
+        NotSupported: A backend cannot constrain its model, and the answer has to follow a constraint.
         BackendError: The leader's backend fails and the rules do not allow to go on without it.
     """
     wanted = list(job.policy.roles)
@@ -108,6 +119,8 @@ async def _render_all(job: Job, roles: Sequence[Role]) -> list[Prompt | Exceptio
 async def _render(job: Job, role: Role) -> Prompt | Exception:
     options = RenderOptions(reasoning=job.options.reasoning, template=job.options.template_options)
     try:
+        if role in job.constraints:
+            await job.backends[role].check_constraint(job.constraints[role])
         prompt = await job.backends[role].render(job.messages, job.tools, options)
         if not isinstance(prompt, Prompt):
             raise TypeError(f"render() gave {type(prompt).__name__}, not Prompt")

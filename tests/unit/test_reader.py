@@ -9,7 +9,7 @@ import pytest
 
 from relay_integrations.chat.reader import OutputReader
 from relay_integrations.chat.tags import ThinkTags, translate
-from relay_integrations.chat.tool_calls import HERMES
+from relay_integrations.chat.tool_formats import HERMES, ToolFormat
 from relay_integrations.events import Event, Handoff, ReasoningClosed, TextDelta, ToolCallDelta
 
 TAGS = (ThinkTags(),)
@@ -18,8 +18,10 @@ TAGS = (ThinkTags(),)
 class Reading:
     """What a reader makes of a text."""
 
-    def __init__(self, *, tags: Sequence[ThinkTags] = TAGS, **options: Any) -> None:
+    def __init__(self, *, tags: Sequence[ThinkTags] = TAGS, tools: ToolFormat | None = None, **options: Any) -> None:
         self.events: list[Event] = []
+        if tools is not None:
+            options["tools"] = {"large": tools, "small": tools}
         self.reader = OutputReader(self.events.append, lambda: 0.0, tags=tags, **options)
 
     def feed(self, *pieces: str, role: Any = "large", segment: int = 0) -> Reading:
