@@ -121,6 +121,7 @@ class RelayRun:
             if plan is not None and self._full(plan.role):
                 ended = dataclasses.replace(ended, cause="length")
                 break
+        self.reader.finish()  # closes a call that was cut, within its segment
         self._close_segment(ended, last=True)
         self._finish(ended)
 
@@ -262,7 +263,6 @@ class RelayRun:
         )
 
     def _finish(self, ended: SegmentEnd | None) -> None:
-        self.reader.finish()
         reason: FinishReason = "stop"
         if self.reader.stopped is not None:
             pass
@@ -274,8 +274,8 @@ class RelayRun:
         self.emit(RelayFinished(finish_reason=reason, stop_sequence=self.reader.stopped, usage=usage, seed=self.job.seed, time=self.now()))
 
     def _fail(self, reason: Literal["error", "cancelled"], message: str) -> None:
-        self._close_segment(None, "cancelled" if reason == "cancelled" else "error", last=True)
         self.reader.finish()
+        self._close_segment(None, "cancelled" if reason == "cancelled" else "error", last=True)
         self.emit(RelayFailed(finish_reason=reason, error=message, usage=self.meter.usage(), seed=self.job.seed, time=self.now()))
 
     def _name(self, role: Role) -> str:

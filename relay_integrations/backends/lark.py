@@ -13,6 +13,9 @@ from relay_integrations.chat.json_schema import change_all
 _STYLE = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 """How JSON is laid out: as chat templates write it. Where white space is free, a weak model may fill it for ever."""
 
+_LARGEST = 2**62  # within 64 bits, and exact in the floating point that llguidance computes ranges in
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+
 _FORMATS = frozenset("date-time time date duration email hostname ipv4 ipv6 uuid uri".split())
 """What llguidance knows; to JSON schema any other format is a remark."""
 
@@ -58,9 +61,18 @@ def _text(text: str, tokens: Mapping[str, int]) -> str:
 
 
 def _json(schema: str) -> str:
-    read = change_all(json.loads(schema), _without_remarks)
+    read = change_all(json.loads(schema), _tidy)
     return "%json " + json.dumps({**read, "x-guidance": _STYLE} if isinstance(read, dict) else read, ensure_ascii=False)
 
 
-def _without_remarks(schema: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in schema.items() if key != "format" or value in _FORMATS}
+def _tidy(schema: dict[str, Any]) -> dict[str, Any]:
+    """Without formats that are remarks, and with bounds for an integer of any size: a weak model would add digits for ever."""
+    kept = {key: value for key, value in schema.items() if key != "format" or value in _FORMATS}
+    kinds = schema.get("type")
+    integer = kinds == "integer" or (isinstance(kinds, list) and "integer" in kinds and "number" not in kinds)
+    bounds = [schema[key] for key in _BOUNDS if key in schema]
+    if not integer or "multipleOf" in schema or not all(type(b) in (int, float) and abs(b) < _LARGEST for b in bounds):
+        return kept
+    low = {} if "exclusiveMinimum" in schema else {"minimum": schema.get("minimum", -_LARGEST)}
+    high = {} if "exclusiveMaximum" in schema else {"maximum": schema.get("maximum", _LARGEST)}
+    return {**kept, **low, **high}
