@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from relay_integrations.chat.response_format import ResponseFormat
 from relay_integrations.chat.tool_choice import ToolChoice
 from relay_integrations.errors import ConfigError
-from relay_integrations.roles import Role
+from relay_integrations.roles import ROLES, Role
 from relay_integrations.sampling import Sampling
 from relay_integrations.validation import explain
 
@@ -178,6 +178,22 @@ def read_failure_rules(on_failure: OnFailure | Mapping[str, Any] | FailureRules 
         raise ConfigError(f"on_failure must be a word or a mapping, not {type(on_failure).__name__}")
     fields = {"large": on_failure, "small": on_failure} if isinstance(on_failure, str) else dict(on_failure or {})
     return checked(FailureRules, fields, "on_failure")
+
+
+def read_prices(prices: Mapping[Role, Prices | Mapping[str, float]] | None) -> dict[Role, Prices]:
+    """Reads `prices`: those of each role, or their fields.
+
+    Raises:
+        ConfigError: Names the role or field and what is wrong with it.
+    """
+    read: dict[Role, Prices] = {}
+    if not isinstance(prices, Mapping | None):
+        raise ConfigError(f"prices must be a mapping from role to prices, not {type(prices).__name__}")
+    for role, price in (prices or {}).items():
+        if role not in ROLES:
+            raise ConfigError(f"prices has an unknown role {role!r}; the roles are: {', '.join(ROLES)}")
+        read[role] = price if isinstance(price, Prices) else checked(Prices, price, f"prices[{role!r}]")
+    return read
 
 
 def checked(model: type[Model], fields: Mapping[str, Any], what: str) -> Model:

@@ -15,13 +15,12 @@ from typing import Any, Self
 
 from relay_integrations.backends import backend_class
 from relay_integrations.backends.base import Backend
-from relay_integrations.chat.constraint import Constraint, constrain
 from relay_integrations.chat.messages import MessagesInput, read_messages, read_tools
-from relay_integrations.config import FailureRules, OnFailure, Prices, RequestOptions, checked, read_failure_rules, read_options
+from relay_integrations.config import FailureRules, OnFailure, Prices, RequestOptions, read_failure_rules, read_options, read_prices
 from relay_integrations.cues.profile import GENERIC, CueProfile, find_profile, load_profile, read_profile
 from relay_integrations.errors import ConfigError, GenerationError
 from relay_integrations.health import Health
-from relay_integrations.job import Job, prepare
+from relay_integrations.job import Job, constraints_of, prepare
 from relay_integrations.loop import LoopThread
 from relay_integrations.policies import Policy, make_policy
 from relay_integrations.result import RelayResult
@@ -76,7 +75,7 @@ class RelayEngine:
                 kind = type(backend).__name__
                 raise ConfigError(f"{role} must be a Backend, not {kind}; RelayEngine.from_pretrained takes names and paths")
         self.rules = read_failure_rules(on_failure)
-        self.prices = _read_prices(prices)
+        self.prices = read_prices(prices)
         self.health = Health(self.rules, clock)
         self._clock = clock
         self._owns_backends = owns_backends
@@ -271,7 +270,7 @@ class RelayEngine:
             options=read,
             messages=read_messages(messages),
             tools=[] if read.tool_choice.mode == "none" else offered,
-            constraints=self._constraints(read, offered, chosen),
+            constraints=constraints_of(self.backends, chosen, read, offered),
             rules=self.rules,
             health=self.health,
             prices=self.prices,
@@ -281,21 +280,6 @@ class RelayEngine:
         )
         self._warn_greedy(job, read)
         return job
-
-    def _constraints(self, options: RequestOptions, tools: list[dict[str, Any]], policy: Policy) -> dict[Role, Constraint]:
-        """What the answer has to be, as each role writes tool calls."""
-        callable_ = options.tool_choice.choose(tools)
-        found = {
-            role: constrain(
-                callable_,
-                options.tool_choice,
-                options.parallel_tool_calls,
-                options.response_format,
-                self.backends[role].capabilities.tool_format,
-            )
-            for role in policy.roles
-        }
-        return {role: constraint for role, constraint in found.items() if constraint is not None}
 
     def _warn_greedy(self, job: Job, options: RequestOptions) -> None:
         for role in job.policy.roles:
@@ -356,14 +340,3 @@ class RelayEngine:
     def _not_inside(self, method: str, instead: str) -> None:
         if self._loop.inside:
             raise ConfigError(f"{method}() would wait for itself on the engine's own thread; use {instead}() there")
-
-
-def _read_prices(prices: Mapping[Role, Prices | Mapping[str, float]] | None) -> dict[Role, Prices]:
-    read: dict[Role, Prices] = {}
-    if not isinstance(prices, Mapping | None):
-        raise ConfigError(f"prices must be a mapping from role to prices, not {type(prices).__name__}")
-    for role, price in (prices or {}).items():
-        if role not in ROLES:
-            raise ConfigError(f"prices has an unknown role {role!r}; the roles are: {', '.join(ROLES)}")
-        read[role] = price if isinstance(price, Prices) else checked(Prices, price, f"prices[{role!r}]")
-    return read

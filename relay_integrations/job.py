@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from relay_integrations.backends.base import BACKEND_ERRORS, Backend, Prompt, RenderOptions
-from relay_integrations.chat.constraint import Constraint
+from relay_integrations.chat.constraint import Constraint, constrain
 from relay_integrations.chat.messages import Message
 from relay_integrations.config import FailureRules, Prices, RequestOptions
 from relay_integrations.errors import BackendError, ConfigError, PromptTooLong, RelayError
@@ -62,17 +62,25 @@ class Job:
         """The context window of a role's model."""
         return self.backends[role].capabilities.context_window
 
-    def call_id(self, choice: int, index: int) -> str:
-        """The id of a choice's n-th tool call, the same in every repetition."""
-        if any(backend.capabilities.tool_format.short_ids for backend in self.backends.values()):
-            return hashlib.blake2b(f"{self.key}:{choice}:{index}".encode(), digest_size=5).hexdigest()[:9]
-        return f"call_{self.key:012x}{choice:x}{index:02x}"
-
     @property
     def key(self) -> int:
         """The same for the same prompt."""
         ids = next(iter(self.prompts.values())).ids
         return int.from_bytes(hashlib.blake2b(repr(ids).encode(), digest_size=6).digest(), "big")
+
+
+def constraints_of(
+    backends: Mapping[Role, Backend], policy: Policy, options: RequestOptions, tools: Sequence[dict[str, Any]]
+) -> dict[Role, Constraint]:
+    """What the answer has to be, as each role that takes part writes tool calls; empty where it is free.
+
+    Raises:
+        ConfigError: The tool choice asks for a call that no tool allows, or a tool's parameters are no schema.
+    """
+    choice, parallel, response = options.tool_choice, options.parallel_tool_calls, options.response_format
+    allowed = choice.choose(tools)
+    found = {role: constrain(allowed, choice, parallel, response, backends[role].capabilities.tool_format) for role in policy.roles}
+    return {role: constraint for role, constraint in found.items() if constraint is not None}
 
 
 async def prepare(job: Job) -> None:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from relay_integrations.chat.reader import OutputReader
 from relay_integrations.chat.tags import translate
+from relay_integrations.chat.tool_formats import call_id
 from relay_integrations.director import Director
 from relay_integrations.errors import RelayError
 from relay_integrations.events import Event, Handoff, RelayFailed, RelayFinished, SegmentFinished, SegmentStarted, Usage
@@ -47,7 +48,9 @@ class RelayRun:
             )
             for role, prompt in job.prompts.items()
         }
-        self.transcript = Transcript(sides, tools=bool(job.tools), key=job.key + choice)
+        key, forms = job.key, {role: job.backends[role].capabilities.tool_format for role in sides}
+        short_ids = any(form.short_ids for form in forms.values())
+        self.transcript = Transcript(sides, tools=bool(job.tools), key=key + choice)
         tags = [side.tags for side in sides.values() if side.tags]
         self.reader = OutputReader(
             self.emit,
@@ -55,10 +58,10 @@ class RelayRun:
             tags=tags,
             reasoning_open=any(side.reasoning_open for side in sides.values()),
             stops=job.options.stop,
-            tools={role: job.backends[role].capabilities.tool_format for role in sides} if job.tools else None,
+            tools=forms if job.tools else None,
             most_calls=1 if job.options.parallel_tool_calls is False else None,
             hold_answer=bool(job.constraints),
-            call_id=lambda index: job.call_id(choice, index),
+            call_id=lambda index: call_id(key, choice, index, short=short_ids),
         )
         self.transcript.in_call = self.reader.leading
         self.limits = Limits(job, self.transcript, has_reasoning=bool(tags))

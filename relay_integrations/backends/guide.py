@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from copy import copy
 from typing import Any
 
 import torch
@@ -74,11 +75,11 @@ class Guides:
         if self._vocabulary is not None:
             return
         try:
-            from llguidance.hf import from_tokenizer
+            from llguidance import LLTokenizer
         except ImportError as e:
             raise ConfigError("tool_choice and response_format need llguidance: pip install 'relay-integrations[transformers]'") from e
         try:
-            self._vocabulary = from_tokenizer(self._tokenizer, n_vocab=self._size, eos_token=self._eos_ids)
+            self._vocabulary = LLTokenizer(_described(self._tokenizer), n_vocab=self._size, eos_token=self._eos_ids)
         except ValueError as e:
             raise NotSupported(self._name, "constrained output", f"its tokenizer cannot be read: {e}") from e
         special = self._vocabulary.is_special_token
@@ -131,6 +132,17 @@ class Guide:
     def _check(self) -> None:
         if self._matcher.is_error():
             raise RuntimeError(f"the text does not follow its constraint: {_first_line(self._matcher.get_error())}")
+
+
+def _described(tokenizer: Any) -> str:
+    """A fast tokenizer as JSON. Without the space that some put in front of a text: here a text continues another."""
+    rust = getattr(tokenizer, "backend_tokenizer", None)
+    if rust is None:
+        raise ValueError("it is written in Python, not one of the fast ones")
+    rust = copy(rust)
+    rust.no_padding()
+    rust.no_truncation()
+    return str(rust.to_str()).replace('"add_prefix_space":true', '"add_prefix_space":false')
 
 
 def _first_line(problem: str) -> str:

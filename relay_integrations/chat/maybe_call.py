@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from relay_integrations.chat.braces import Braces
 
+BETWEEN_CALLS = " \t\r\n;"
+"""What may stand between two calls of which nothing else tells where they begin."""
+
 _KEYS = ("name", "arguments", "parameters", "type", "id")
 _ARGUMENTS = ("arguments", "parameters")
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from relay_integrations.chat.calls import Calls
 from relay_integrations.chat.held import Held, Writing
-from relay_integrations.chat.maybe_call import MaybeCall
+from relay_integrations.chat.maybe_call import BETWEEN_CALLS, MaybeCall
 from relay_integrations.chat.patterns import Patterns
 from relay_integrations.chat.sections import Section
 from relay_integrations.chat.tags import ThinkTags
@@ -21,8 +21,6 @@ from relay_integrations.roles import Channel, Role
 
 _Mode = Literal["lead", "reasoning", "bare", "answer", "call"]
 """Before the first visible text; in a channel; where a bare call may begin; in tool calls."""
-
-_BETWEEN_CALLS = " \t\r\n;"
 
 
 class OutputReader:
@@ -42,7 +40,7 @@ class OutputReader:
     Attributes:
         closings: How often the reasoning was closed.
         stopped: The stop sequence that ended the output.
-        answering: Whether text of the answer came where the answer is held.
+        holding: Whether the answer is held; `answering` says that text of it came all the same.
     """
 
     def __init__(
@@ -67,15 +65,14 @@ class OutputReader:
         self._format: ToolFormat | None = next(iter(self._formats.values()), None)
         self._calls = Calls(emit, clock, call_id, most_calls)
         self._calls_only = False
-        self._hold_answer = hold_answer
+        self.holding = hold_answer
         self._begun = False  # whether text of the answer stands where a bare call may begin
         self._held = Held(emit)
         self._behind_lead: Channel = "reasoning" if reasoning_open and tags else "answer"
         self._skip_newlines = False
         self._section: Section | None = None
         self._maybe: MaybeCall | None = None
-        self._opens_in_answer = 0
-        self.closings = 0
+        self._opens_in_answer = self.closings = 0
         self.stopped: str | None = None
         self.answering = False
         self._enter("lead" if tags or hold_answer else self._answer)
@@ -93,17 +90,12 @@ class OutputReader:
     @property
     def in_call(self) -> bool:
         """Whether a tool call is open, or what may still be one."""
-        return self._mode == "call" or (self._mode == "bare" and self._held.text.lstrip(_BETWEEN_CALLS).startswith("{"))
-
-    @property
-    def holding(self) -> bool:
-        """Whether the answer is held."""
-        return self._hold_answer
+        return self._mode == "call" or (self._mode == "bare" and self._held.text.lstrip(BETWEEN_CALLS).startswith("{"))
 
     @property
     def leading(self) -> bool:
         """Whether the answer is held and all that was written is what may still open the reasoning."""
-        return self._mode == "lead" and self._hold_answer and self._behind_lead == "answer" and not self.closings
+        return self._mode == "lead" and self.holding and self._behind_lead == "answer" and not self.closings
 
     @property
     def over(self) -> bool:
@@ -144,7 +136,7 @@ class OutputReader:
             calls_only: Whether it is nothing but tool calls.
         """
         self.drop_lead()
-        self._hold_answer = False
+        self.holding = False
         self._calls_only = calls_only
         self._opens = self._closes = ()
         self._enter(self._answer, skip_newlines=True)
@@ -158,17 +150,16 @@ class OutputReader:
     def _release(self) -> None:
         """Nothing more comes: passes on what is held, but no stop sequence and no beginning of a tag."""
         held = self._held
-        if self._mode == "lead" and self._hold_answer and self._behind_lead == "answer":
+        if self._mode == "lead" and self.holding and self._behind_lead == "answer":
             self._drop()
             return
         if self._mode == "lead" and (held.text.strip() or not self.closings):
             self._enter(self._behind_lead)
-        if self._mode == "bare" and self.calls and not held.text.strip(_BETWEEN_CALLS):
+        if self._mode == "bare" and self.calls and not held.text.strip(BETWEEN_CALLS):
             self._drop()
         stop = self._patterns.find_stop(held.text)
         if stop is not None:
             self._stop(*stop)
-            return
         fragment = len(held.text) if self._mode == "call" and len(held.text) > 1 else self._patterns.fragment(held.text)
         held.take(len(held.text) - fragment, None if self._mode == "lead" else self._pass_on)
         self._drop()
@@ -181,16 +172,12 @@ class OutputReader:
             if not held.text:
                 return False
             self._skip_newlines = False
-        if self._mode == "lead":
-            return self._scan_lead()
-        if self._mode == "bare":
-            return self._scan_bare()
-        if self._mode == "call":
-            return self._scan_section()
+        scan = {"lead": self._scan_lead, "bare": self._scan_bare, "call": self._scan_section}.get(self._mode)
+        if scan is not None:
+            return scan()
         tag, stop = self._patterns.find(held.text)
         if stop is not None:
-            self._stop(*stop)
-            return False
+            return self._stop(*stop)
         if tag is None:
             held.take(len(held.text) - self._patterns.hold_back(held.text), self._pass_on)
             return False
@@ -213,7 +200,7 @@ class OutputReader:
             self._enter("reasoning", skip_newlines=True)
         elif any(t.startswith(begun) for t in self._opens):
             return False
-        elif self._hold_answer and self._behind_lead == "answer":
+        elif self.holding and self._behind_lead == "answer":
             self.answering = True
             return False
         else:
@@ -223,7 +210,7 @@ class OutputReader:
     def _scan_bare(self) -> bool:
         """Where a bare call may begin: is it one?"""
         held = self._held
-        begun = held.text.lstrip(_BETWEEN_CALLS if self.calls else None)
+        begun = held.text.lstrip(BETWEEN_CALLS if self.calls else None)
         if not begun:
             return False
         verdict: bool | None = False
@@ -262,10 +249,11 @@ class OutputReader:
         self._held.take(len(pattern), None if stray else self._pass_on)
         self._skip_newlines = stray
 
-    def _stop(self, pattern: str, at: int) -> None:
+    def _stop(self, pattern: str, at: int) -> bool:
         self._held.take(at, self._pass_on)
         self.stopped = pattern
         self._drop()
+        return False
 
     def _drop(self) -> None:
         self._held.take(len(self._held.text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -106,6 +107,13 @@ def find_tool_format(name: str) -> ToolFormat:
     if name not in TOOL_FORMATS:
         raise ConfigError(f"unknown tool_format {name!r}; there are: {', '.join(TOOL_FORMATS)}")
     return TOOL_FORMATS[name]
+
+
+def call_id(key: int, choice: int, index: int, *, short: bool = False) -> str:
+    """The id of a choice's n-th call, the same in every repetition; `short` as in `ToolFormat.short_ids`."""
+    if short:
+        return hashlib.blake2b(f"{key}:{choice}:{index}".encode(), digest_size=5).hexdigest()[:9]
+    return f"call_{key:012x}{choice:x}{index:02x}"
 
 
 def tool_format_of(template: str) -> ToolFormat:
