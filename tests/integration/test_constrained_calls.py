@@ -49,7 +49,14 @@ def drawn(seed: int, count: int) -> list[Problem]:
 
 @pytest.fixture(scope="module", params=[SMALL, OTHER_SMALL])
 def engine(request: pytest.FixtureRequest) -> Iterator[RelayEngine]:
+    """The large model with each of the small ones: one vocabulary, and two."""
     with RelayEngine.tiny(small=request.param) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[RelayEngine]:
+    with RelayEngine.tiny() as engine:
         yield engine
 
 
@@ -67,19 +74,20 @@ def assert_called(result: RelayResult, tools: Sequence[dict[str, Any]]) -> None:
 @pytest.mark.parametrize("sampling", [{}, SAMPLED], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("policy", ["relaygen", "small-only"])
 def test_a_forced_call_is_valid(engine: RelayEngine, policy: str, sampling: dict[str, Any], reasoning: bool) -> None:
-    for problem in drawn(5, 3):
-        for choice in ("required", problem.tools[-1]["function"]["name"]):
-            result = engine.generate(
-                problem.messages, tools=problem.tools, tool_choice=choice, policy=policy, reasoning=reasoning, max_tokens=500, **sampling
-            )
-            assert_called(result, problem.tools)
-            assert bool(result.reasoning) == reasoning
-            assert choice == "required" or [call.name for call in result.tool_calls] == [choice]
+    for number, problem in enumerate(drawn(5, 3)):
+        named = problem.tools[-1]["function"]["name"]
+        choice = "required" if number else named
+        result = engine.generate(
+            problem.messages, tools=problem.tools, tool_choice=choice, policy=policy, reasoning=reasoning, max_tokens=500, **sampling
+        )
+        assert_called(result, problem.tools)
+        assert bool(result.reasoning) == reasoning
+        assert choice == "required" or [call.name for call in result.tool_calls] == [named]
 
 
 @pytest.mark.parametrize("reasoning", [True, False])
 @pytest.mark.parametrize("sampling", [{}, SAMPLED], ids=["greedy", "sampled"])
-@pytest.mark.parametrize("policy", ["relaygen", "small-only", "random"])
+@pytest.mark.parametrize("policy", ["relaygen", "small-only"])
 def test_json_follows_its_schema(engine: RelayEngine, policy: str, sampling: dict[str, Any], reasoning: bool) -> None:
     result = engine.generate(
         "Mia has 12 coins. Give JSON.", response_format=FORMAT, policy=policy, reasoning=reasoning, max_tokens=500, **sampling
@@ -90,7 +98,7 @@ def test_json_follows_its_schema(engine: RelayEngine, policy: str, sampling: dic
 
 def test_the_constraint_changes_nothing_where_the_answer_satisfies_it_already(engine: RelayEngine) -> None:
     same = 0
-    for problem in drawn(7, 12):
+    for problem in drawn(7, 9):
         asked: dict[str, Any] = {"tools": problem.tools, "policy": "small-only", "max_tokens": 300}
         free = engine.generate(problem.messages, **asked)
         held = engine.generate(problem.messages, **asked, tool_choice="required")
@@ -99,7 +107,7 @@ def test_the_constraint_changes_nothing_where_the_answer_satisfies_it_already(en
             ids = [[token for segment in result.segments for token in segment.ids] for result in (free, held)]
             assert ids[0] == ids[1]
             same += 1
-    assert same >= 6
+    assert same >= 5
 
 
 def _is_written_as_asked(call: ToolCall, schemas: dict[str, Any]) -> bool:
@@ -128,33 +136,33 @@ def test_a_call_that_is_cut_is_not_valid_and_says_length(engine: RelayEngine) ->
     assert [call.valid for call in result.tool_calls] == [False]
 
 
-def test_each_choice_of_a_request_is_valid(engine: RelayEngine) -> None:
+def test_each_choice_of_a_request_is_valid(pair: RelayEngine) -> None:
     (problem,) = drawn(5, 1)
-    result = engine.generate(problem.messages, tools=problem.tools, tool_choice="required", n=3, max_tokens=400, **SAMPLED)
+    result = pair.generate(problem.messages, tools=problem.tools, tool_choice="required", n=3, max_tokens=400, **SAMPLED)
     for choice in result.choices:
         assert_called(RelayResult([choice]), problem.tools)
 
 
-def test_with_tools_and_a_format_the_answer_is_a_call_or_json(engine: RelayEngine) -> None:
+def test_with_tools_and_a_format_the_answer_is_a_call_or_json(pair: RelayEngine) -> None:
     kinds = set()
-    for problem in drawn(5, 6):
-        result = engine.generate(problem.messages, tools=problem.tools, response_format=FORMAT, max_tokens=500)
+    for problem in drawn(5, 3):
+        result = pair.generate(problem.messages, tools=problem.tools, response_format=FORMAT, max_tokens=500)
         kinds.add(result.finish_reason)
         if result.tool_calls:
             assert_called(result, problem.tools)
         else:
             assert follows(json.loads(result.text), REPORT)
     assert "tool_calls" in kinds
-    answer = engine.generate("Mia has 12 coins.", tools=problem.tools, response_format=FORMAT, reasoning=False, max_tokens=500)
+    answer = pair.generate("Mia has 12 coins.", tools=problem.tools, response_format=FORMAT, reasoning=False, max_tokens=500)
     assert answer.tool_calls or follows(json.loads(answer.text), REPORT)
 
 
-def test_at_most_one_call_stops_the_model(engine: RelayEngine) -> None:
+def test_at_most_one_call_stops_the_model(pair: RelayEngine) -> None:
     several = [p for p in drawn(3, 200) if p.exchanges and len(p.exchanges[0].results) > 1][:2]
-    free = [engine.generate(p.messages, tools=p.tools, max_tokens=300) for p in several]
+    free = [pair.generate(p.messages, tools=p.tools, max_tokens=300) for p in several]
     assert any(len(result.tool_calls) > 1 for result in free), "else the test says nothing"
     for problem, before in zip(several, free, strict=True):
-        result = engine.generate(problem.messages, tools=problem.tools, parallel_tool_calls=False, max_tokens=300)
+        result = pair.generate(problem.messages, tools=problem.tools, parallel_tool_calls=False, max_tokens=300)
         assert [c.arguments for c in result.tool_calls] == [c.arguments for c in before.tool_calls[:1]]
-        forced = engine.generate(problem.messages, tools=problem.tools, parallel_tool_calls=False, tool_choice="any", max_tokens=300)
+        forced = pair.generate(problem.messages, tools=problem.tools, parallel_tool_calls=False, tool_choice="any", max_tokens=300)
         assert len(forced.tool_calls) == 1

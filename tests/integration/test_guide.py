@@ -96,11 +96,51 @@ def naive(backend: TransformersBackend, ids: list[int], constraint: Constraint, 
 # --- what it writes
 
 
-@pytest.mark.parametrize("parallel", [None, False])
 @pytest.mark.parametrize("question", ["What is the weather in Oslo?", "Use pick for red, 7.", "Tell me a joke about cats."])
-def test_a_forced_call_equals_the_naive_oracle(large: TransformersBackend, question: str, parallel: bool | None) -> None:
-    ids, constraint = asked(large, [WEATHER, PICK], question), forced(WEATHER, PICK, parallel=parallel)
+def test_a_forced_call_equals_the_naive_oracle(large: TransformersBackend, question: str) -> None:
+    ids, constraint = asked(large, [WEATHER, PICK], question), forced(WEATHER, PICK)
     assert ids_of(held(large, ids, constraint)) == naive(large, ids, constraint)
+
+
+def by_enumeration(backend: TransformersBackend, ids: list[int], texts: list[str]) -> str:
+    """Greedy decoding of one of these texts, without any grammar: a token may come where some text goes on with it."""
+    tokenizer, added = backend._tokenizer, backend._tokenizer.get_added_vocab()
+    marks = {mark: chr(0xE000 + number) for number, mark in enumerate(added)}  # a mark is written by its own token alone
+    for mark, sign in marks.items():
+        texts = [text.replace(mark, sign) for text in texts]
+    signs = {added[mark]: sign for mark, sign in marks.items()}
+    shown = [signs.get(token) or tokenizer.decode([token]) for token in range(len(tokenizer))]
+    written: list[int] = []
+    so_far = ""
+    while not written or written[-1] != tokenizer.eos_token_id:
+        with torch.inference_mode():
+            logits = backend._runner._model(input_ids=torch.tensor([ids + written]), use_cache=False).logits[0, -1]  # type: ignore[union-attr]
+        allowed = [t for t, text in enumerate(shown) if text and any(whole.startswith(so_far + text) for whole in texts)]
+        allowed += [tokenizer.eos_token_id] * (so_far in texts)
+        written.append(max(allowed, key=lambda token: float(logits[token])))
+        so_far += shown[written[-1]]
+    return asyncio.run(backend.decode(written))
+
+
+@pytest.mark.parametrize("question", ["Use pick for red, 7.", "What does find say about blue, 31?"])
+def test_a_choice_among_few_calls_equals_one_by_enumeration(large: TransformersBackend, question: str) -> None:
+    values, names, counts = ["red", "blue"], ["pick", "find"], [7, 31]
+    parameters = {
+        "type": "object",
+        "properties": {"colour": {"enum": values}, "count": {"enum": counts}},
+        "required": ["colour", "count"],
+    }
+    tools = [{"type": "function", "function": {"name": name, "parameters": parameters}} for name in names]
+    texts = [
+        breaks + f'<tool_call>\n{{"name": "{name}", "arguments": {{"colour": "{value}", "count": {count}}}}}\n</tool_call>'
+        for breaks in ("", "\n", "\n\n")
+        for name in names
+        for value in values
+        for count in counts
+    ]
+    ids = asked(large, tools, question)
+    # The text, not the ids: where only one text is left, llguidance spells it as the tokenizer would.
+    assert text_of(held(large, ids, forced(*tools, parallel=False))) == by_enumeration(large, ids, texts)
 
 
 @pytest.mark.parametrize("after", [1, 3, 8, 15, 22])
@@ -122,9 +162,10 @@ def test_the_turn_ends_exactly_where_the_constraint_is_met(large: TransformersBa
     chunks = held(large, ids, forced(WEATHER, parallel=False))
     assert chunks[-1].finish == "eos"
     assert text_of(chunks).endswith("}\n</tool_call>")
-    until = len(ids_of(chunks)) - 1
-    for cut in range(until):  # nowhere earlier
-        assert not set(ids_of(held(large, ids, forced(WEATHER, parallel=False), cut + 1))) & large.capabilities.eos_ids
+    written, ends = ids_of(chunks)[:-1], list(large.capabilities.eos_ids)
+    for count in range(len(written) + 1):
+        allowed = large._guides.begin(forced(WEATHER, parallel=False), written[:count]).allowed(torch.device("cpu"))
+        assert bool(allowed[ends].any()) == (count == len(written))
 
 
 def test_margins_are_those_of_the_model_without_the_constraint(small: TransformersBackend) -> None:
@@ -137,14 +178,14 @@ def test_margins_are_those_of_the_model_without_the_constraint(small: Transforme
 
 def test_a_constraint_changes_nothing_that_satisfies_it_already(large: TransformersBackend) -> None:
     same = 0
-    for city in ("Oslo", "Paris", "Berlin", "Rome", "Tokyo", "London"):
+    for city in ("Oslo", "Paris", "Berlin", "Rome"):
         ids = asked(large, [WEATHER], f"Use get_weather for {city}.")
         free = generate(large, ids, 120)
         text = text_of(free)
         if text.startswith("<tool_call>") and text.endswith("</tool_call>"):
             assert ids_of(held(large, ids, forced(WEATHER))) == ids_of(free)
             same += 1
-    assert same >= 4
+    assert same >= 3
 
 
 def test_line_breaks_may_stand_in_front_and_no_more_than_two(large: TransformersBackend) -> None:
