@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llguidance import LLMatcher
 from llguidance.hf import from_tokenizer
-from transformers import AutoTokenizer
 
 from relay_integrations import ConfigError, NotSupported, RelayEngine, Sampling
 from relay_integrations.backends.base import RenderOptions
@@ -419,8 +418,9 @@ def test_constraints_are_compiled_once_and_the_oldest_are_forgotten(small: Trans
 def test_each_model_says_how_it_writes_calls(large: TransformersBackend) -> None:
     assert large.capabilities.tool_format == HERMES
     assert large.capabilities.constraints
-    llama = TransformersBackend.from_pretrained(model_path(OTHER_SMALL), tool_format="llama", dtype="float32", device="cpu")
-    assert llama.capabilities.tool_format.name == "llama"
+    paths = (model_path(OTHER_SMALL), model_path(OTHER_SMALL))
+    options: dict[str, Any] = {"tool_format": "llama", "small_options": {"tool_format": "mistral"}, "policy": "large-only"}
+    with RelayEngine.from_pretrained(*paths, dtype="float32", device="cpu", **options) as engine:
+        assert [backend.capabilities.tool_format.name for backend in engine.backends.values()] == ["llama", "mistral"]
     with pytest.raises(ConfigError, match="unknown tool_format 'gpt'; there are: hermes, llama"):
         TransformersBackend(large._runner._model, large._tokenizer, tool_format="gpt")  # type: ignore[union-attr]
-    assert AutoTokenizer.from_pretrained(model_path(OTHER_SMALL)).get_added_vocab()["<tool_call>"]
