@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -35,6 +36,8 @@ from relay_integrations.cues.profile import read_profile
 PLACING = ("device", "dtype", "device_map", "trust_remote_code")
 OF_AN_ENGINE = ("large", "small", *PLACING, "large_options", "small_options", "cue_profile", "on_failure", "prices")
 """Fields that say how an engine is opened; one that is given has been opened already."""
+
+_choosing = threading.Lock()
 
 
 class RelayFields(ScopedChatModel):
@@ -145,9 +148,10 @@ class RelayFields(ScopedChatModel):
     def opener(self) -> SharedEngine:
         """What opens the engine. Copies share it, unless they were given other models or other settings of an engine."""
         settings = self._engine_settings()
-        if self.shared_engine is None or self.shared_engine.settings != settings:
-            self.shared_engine = SharedEngine(settings)
-        return self.shared_engine
+        with _choosing:
+            if self.shared_engine is None or self.shared_engine.settings != settings:
+                self.shared_engine = SharedEngine(settings)
+            return self.shared_engine
 
     def _engine_settings(self) -> EngineSettings:
         assert self.large is not None

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
-from langchain_core.callbacks import AsyncCallbackManager, BaseCallbackHandler, BaseCallbackManager, CallbackManager
-from langchain_core.callbacks.manager import BaseRunManager
+from langchain_core.callbacks import AsyncCallbackManager, BaseCallbackHandler, BaseCallbackManager, BaseRunManager, CallbackManager
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
