@@ -76,7 +76,8 @@ class StandIn:
 
             def do_POST(self) -> None:
                 sent = self._read()
-                for run in [*sent["post"], *sent["patch"]] if "post" in sent else [sent]:
+                batches = [runs for name in ("post", "patch") for runs in sent.get(name) or ()]
+                for run in batches or [sent]:
                     take(run)
                 self._answer({})
 
