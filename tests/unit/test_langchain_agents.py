@@ -102,3 +102,13 @@ def test_several_agents_at_once_do_not_mix(model: ChatRelay) -> None:
     cities = ["Rome", "Oslo", "Bern", "Paris"]
     states = agent.batch([{"messages": [("human", f"How is it in '{city}'?")]} for city in cities])
     assert [state["messages"][2].content for state in states] == [f"Sunny in {city}." for city in cities]
+
+
+@pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
+def test_protocol_v3_shows_each_message_once_and_handlers_hear_the_handoffs(model: ChatRelay) -> None:
+    recorder = Recorder()
+    run = create_agent(model, [weather]).stream_events(QUESTION, {"callbacks": [recorder]}, version="v3")
+    shown = [(str(message.reasoning)[:3], str(message.text)[:8], len(message.output.tool_calls)) for message in run.messages]
+    assert shown == [("Let", "", 1), ("Let", "You said", 0)]
+    assert recorder.reasons == CALL_HANDOFFS + ANSWER_HANDOFFS
+    assert recorder.all_ended

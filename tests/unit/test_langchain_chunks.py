@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AIMessageChunk
 
 from langchain_relay.chunks import broken_end
+from langchain_relay.messages import to_relay
+from relay_integrations.chat.messages import parse_messages
 from tests.unit.langchain_support import chat, merged, plain
 from tests.unit.support import MATHS, WEATHER, continuing
 
@@ -70,6 +72,23 @@ def test_standard_blocks_are_one_of_each_kind_however_many_segments_wrote_them(t
     assert streamed.content_blocks == streamed.content
     assert streamed.tool_calls == whole.tool_calls
     assert streamed.text == whole.text
+
+
+@pytest.mark.parametrize("version", [None, "v1"])
+@pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
+def test_protocol_v3_makes_the_same_blocks(version: str | None) -> None:
+    model = chat(TWO_CALLS, output_version=version, seed=1)
+    output = model.stream_events("hi", version="v3", tools=[WEATHER]).output
+    assert [block["type"] for block in output.content_blocks] == ["reasoning", "text", "tool_call", "tool_call"]
+    whole = model.invoke("hi", tools=[WEATHER])
+    assert (output.text, output.tool_calls, output.usage_metadata) == (whole.text, whole.tool_calls, whole.usage_metadata)
+
+
+def test_whatever_its_form_a_message_goes_back_to_the_engine_as_the_same() -> None:
+    back = [parse_messages(to_relay([message])) for version in (None, "v1") for message in both(TWO_CALLS, version=version)]
+    assert back[1:] == back[:1] * 3
+    ((only,),) = back[:1]
+    assert (only.content, bool(only.reasoning), len(only.tool_calls)) == ("Let me see.\n", True, 2)
 
 
 def test_a_streamed_call_begins_with_its_name_and_no_arguments() -> None:
