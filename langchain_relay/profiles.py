@@ -58,5 +58,5 @@ def _window(config: Path) -> int | None:
         data = json.loads(config.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    window = data.get("text_config", data).get("max_position_embeddings") if isinstance(data, dict) else None
+    window = (data.get("text_config") or data).get("max_position_embeddings") if isinstance(data, dict) else None
     return window if isinstance(window, int) else None

@@ -10,6 +10,8 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from langchain_core.tools import tool
 
 from langchain_relay import ChatRelay
+from relay_integrations import ModelLoadError
+from relay_integrations.tiny import SMALL
 from tests.unit.langchain_support import merged, plain
 
 QUESTION = "Mia has 12 coins. Mia finds 30 more. How many coins does Mia have?"
@@ -60,3 +62,10 @@ def test_threads_share_the_models(model: ChatRelay) -> None:
     alone = [model.invoke(question).text for question in questions]
     with ThreadPoolExecutor(4) as threads:
         assert [message.text for message in threads.map(model.invoke, questions)] == alone
+
+
+def test_a_model_that_cannot_be_loaded_is_an_error_each_time_it_is_used() -> None:
+    model = ChatRelay(large="./nowhere", small=SMALL)
+    for _ in range(2):
+        with pytest.raises(ModelLoadError, match="nowhere"):
+            model.invoke("hi")

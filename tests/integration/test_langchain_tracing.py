@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -35,6 +38,7 @@ class Traced:
 
     def __init__(self, stand_in: StandIn) -> None:
         self._stand_in = stand_in
+        self.url = stand_in.url
         self._client = Client(api_url=stand_in.url, api_key="none", auto_batch_tracing=True)
 
     def __enter__(self) -> None:
@@ -229,3 +233,18 @@ def test_a_second_call_in_the_same_block_has_a_tree_of_its_own(traced: Traced) -
         model.invoke("hi")
         list(model.stream("hi"))
     assert traced.tree == 2 * MODEL
+
+
+def test_tracing_that_the_environment_turns_on_is_the_same(traced: Traced) -> None:
+    code = """if True:
+        from langchain_core.tracers.langchain import wait_for_all_tracers
+        from tests.unit.langchain_support import chat
+        model = chat(seed=1)
+        model.invoke("hi")
+        list(model.stream("hi"))
+        wait_for_all_tracers()"""
+    settings = {"LANGSMITH_TRACING": "true", "LANGSMITH_ENDPOINT": traced.url, "LANGSMITH_API_KEY": "none"}
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **settings}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert traced.tree == 2 * MODEL
+    assert traced.all_closed

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from langchain_relay import ChatRelay
 from langchain_relay.shared_engine import EngineSettings
-from relay_integrations import CueProfile, EngineClosed, FailureRules, ModelLoadError, RelayEngine, __version__, make_policy
+from relay_integrations import CueProfile, EngineClosed, FailureRules, RelayEngine, __version__, make_policy
 from relay_integrations.tiny import LARGE, SMALL
 from tests.unit.langchain_support import chat
 from tests.unit.support import MATHS, WEATHER, backend, continuing, eventually, relay
@@ -159,13 +159,6 @@ def test_loading_leaves_the_event_loop_free_and_calls_wait_for_one_another(opene
     opened.ready = lambda: beats > 50  # loading ends only when the loop has gone round so often meanwhile
     asyncio.run(main())
     assert len(opened.engines) == 1
-
-
-def test_a_model_that_cannot_be_loaded_is_an_error_each_time_it_is_used() -> None:
-    model = ChatRelay(large="./nowhere", small=SMALL)
-    for _ in range(2):
-        with pytest.raises(ModelLoadError, match="nowhere"):
-            model.invoke("hi")
 
 
 def test_closing_closes_what_the_model_opened_for_all_copies(opened: Opened) -> None:
