@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from relay_integrations import POLICIES, ConfigError
 
@@ -31,7 +32,7 @@ class ModelNames:
         """What is reported where the caller says nothing else."""
         return self.of_policy(self.policy)
 
-    def policy_of(self, model: str) -> str:
+    def policy_of(self, model: Any) -> str:
         """The policy that a call with `model=…` runs. The pair stays: other models are another chat model.
 
         Args:
@@ -40,18 +41,10 @@ class ModelNames:
         Raises:
             ConfigError: It is none of these.
         """
-        if model in POLICIES:
-            return model
-        if model == self.model:
-            return self.policy
-        if model == self.pair:
-            return DEFAULT_POLICY
-        pair, _, policy = model.rpartition(":")
-        if pair == self.pair and policy in POLICIES:
-            return policy
-        for name, alone in ((self.large, "large-only"), (self.small, "small-only")):
-            if model == name:
-                return alone
+        meant = {name: name for name in POLICIES} | {self.of_policy(name): name for name in POLICIES}
+        meant = {self.small: "small-only", self.large: "large-only", **meant, self.model: self.policy}
+        if isinstance(model, str) and model in meant:
+            return meant[model]
         raise ConfigError(
             f"model={model!r} is unknown: this chat model runs {self.pair!r}, and a call may choose a policy ({', '.join(POLICIES)}) or "
             "one of the two models by its name; for other models build another ChatRelay"

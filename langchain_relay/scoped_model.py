@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 from langchain_core.callbacks import (
@@ -78,7 +78,7 @@ class ScopedChatModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        scope = scope_of(run_manager)
+        scope = None if run_manager is None else scope_of(run_manager)
         with beginning(scope):
             try:
                 return super()._generate_with_cache(messages, stop=stop, run_manager=run_manager, **self.run_arguments(kwargs))
@@ -95,16 +95,20 @@ class ScopedChatModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        scope = scope_of(run_manager)
+        scope = None if run_manager is None else scope_of(run_manager)
         with beginning(scope):
             try:
                 return await super()._agenerate_with_cache(messages, stop=stop, run_manager=run_manager, **self.run_arguments(kwargs))
+            except asyncio.CancelledError as e:
+                # Core reports every error but this one, and the run would seem to go on for ever.
+                if scope is not None and run_manager is not None:
+                    with suppress(Exception):  # of a handler: the cancellation must come through
+                        await scope.aclose(e)
+                        await run_manager.on_llm_error(e, response=LLMResult(generations=[]))
+                raise
             except BaseException as e:
                 if scope is not None:
                     await scope.aclose(e)
-                if isinstance(e, asyncio.CancelledError) and run_manager is not None:
-                    # Core reports every error but this one, and the run would seem to go on for ever.
-                    await run_manager.on_llm_error(e, response=LLMResult(generations=[]))
                 raise
 
     def run_arguments(self, kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -228,6 +228,26 @@ def test_a_handler_that_raises_ends_the_call_and_all_runs(way: str) -> None:
     assert recorder.all_ended
 
 
+def test_a_handler_that_raises_does_not_hide_a_cancellation() -> None:
+    class Fails(BaseCallbackHandler):
+        raise_error = True
+        run_inline = True
+
+        def on_chain_error(self, error: BaseException, **more: Any) -> None:
+            raise ValueError("the handler's own")
+
+    async def main() -> None:
+        task = asyncio.create_task(model.ainvoke("hi", {"callbacks": [Fails()]}))
+        await reached(model)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    model = held()
+    asyncio.run(main())
+    assert eventually(lambda: stopped(model))
+
+
 def test_the_loop_is_free_while_a_call_is_held_open_and_calls_overlap() -> None:
     beats = 0
 
