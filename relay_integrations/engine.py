@@ -14,14 +14,22 @@ from types import TracebackType
 from typing import Any, Self
 
 from relay_integrations.backends import backend_class
-from relay_integrations.backends.base import Backend
-from relay_integrations.chat.messages import MessagesInput, read_messages, read_tools
-from relay_integrations.config import FailureRules, OnFailure, Prices, RequestOptions, read_failure_rules, read_options, read_prices
+from relay_integrations.backends.base import Backend, RenderOptions
+from relay_integrations.chat.messages import MessagesInput, parse_messages, read_messages, read_tools
+from relay_integrations.config import (
+    FailureRules,
+    OnFailure,
+    Prices,
+    RequestOptions,
+    read_failure_rules,
+    read_options,
+    read_prices,
+)
 from relay_integrations.cues.profile import GENERIC, CueProfile, find_profile, load_profile, read_profile
 from relay_integrations.errors import ConfigError, GenerationError
 from relay_integrations.health import Health
 from relay_integrations.job import Job, constraints_of, prepare
-from relay_integrations.loop import LoopThread
+from relay_integrations.loop import LoopThread, Make, T
 from relay_integrations.policies import Policy, make_policy
 from relay_integrations.result import RelayResult
 from relay_integrations.roles import ROLES, Role
@@ -169,14 +177,7 @@ class RelayEngine:
         """
         self._not_inside("generate", "agenerate")
         job = self._job(messages, tools, policy, options)
-        future = self._loop.submit(lambda: self._collect(job))
-        try:
-            while not wait([future], timeout=0.5).done:  # in short turns, so that a Ctrl-C is not missed
-                pass
-            return future.result()
-        except BaseException:  # KeyboardInterrupt too: the models must not go on for nobody
-            future.cancel()
-            raise
+        return self._wait_for(lambda: self._collect(job))
 
     async def agenerate(
         self,
@@ -214,6 +215,32 @@ class RelayEngine:
         """As `stream`, for any event loop: `async for event in engine.astream(…)`."""
         queue, cancel = self._start(self._job(messages, tools, policy, options))
         return AsyncRelayStream(queue, cancel)
+
+    def encode(self, text: str, *, role: Role = "large") -> list[int]:
+        """The ids of a text in the vocabulary of one of the models, without special tokens."""
+        self._not_inside("encode", "backends[role].encode")
+        return self._wait_for(lambda: self.backends[role].encode(text))
+
+    def prompt_ids(
+        self,
+        messages: MessagesInput,
+        *,
+        tools: Tools | None = None,
+        role: Role = "large",
+        reasoning: bool | None = None,
+        template_options: Mapping[str, Any] | None = None,
+    ) -> tuple[int, ...]:
+        """The ids of a conversation as one of the models reads it, rendered by its own chat template: to count them, say.
+
+        Any part of a conversation will do; whether it can be answered is not checked.
+
+        Raises:
+            MessageError: A message is malformed, or the template refuses the conversation.
+        """
+        self._not_inside("prompt_ids", "backends[role].render")
+        parsed, checked_tools = parse_messages(messages), read_tools(tools)
+        options = RenderOptions(reasoning=reasoning, template=dict(template_options or {}))
+        return self._wait_for(lambda: self.backends[role].render(parsed, checked_tools, options)).ids
 
     def close(self) -> None:
         """Cancels what runs, closes the backends that the engine opened, and stops its thread. May be called twice."""
@@ -336,6 +363,17 @@ class RelayEngine:
         for error in ended:
             if isinstance(error, BaseException):
                 raise error
+
+    def _wait_for(self, make: Make[T]) -> T:
+        """Runs a coroutine on the engine's thread and waits for what it returns."""
+        future = self._loop.submit(make)
+        try:
+            while not wait([future], timeout=0.5).done:  # in short turns, so that a Ctrl-C is not missed
+                pass
+            return future.result()
+        except BaseException:  # KeyboardInterrupt too: the models must not go on for nobody
+            future.cancel()
+            raise
 
     def _not_inside(self, method: str, instead: str) -> None:
         if self._loop.inside:

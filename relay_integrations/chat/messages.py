@@ -141,18 +141,12 @@ def read_messages(messages: MessagesInput) -> list[Message]:
         messages: A plain string (one user message), or messages as `Message` or OpenAI-style dicts.
 
     Raises:
-        MessageError: Empty or malformed; names the message by its number.
+        MessageError: Malformed, or nothing that can be answered; names the message by its number.
         NotSupported: A message holds an image or other media.
     """
-    if isinstance(messages, str):
-        return read_messages([{"role": "user", "content": messages}])
-    if isinstance(messages, (Mapping, Message, bytes)) or not isinstance(messages, Sequence):
-        raise MessageError(
-            f"messages must be a string or a list of messages, not {type(messages).__name__}; put a single message in a list"
-        )
-    if not messages:
+    read = parse_messages(messages)
+    if not read:
         raise MessageError("messages is empty: pass at least one user message")
-    read = [_read_message(i, cast("Message", m)) for i, m in enumerate(messages)]
     if not any(m.role in ("user", "tool") for m in read):
         raise MessageError("messages holds no user message: there is nothing to answer")
     if read[-1].role == "assistant":
@@ -160,6 +154,17 @@ def read_messages(messages: MessagesInput) -> list[Message]:
     if not any(m.content.strip() or m.tool_calls for m in read):
         raise MessageError("every message is blank: give the model something to answer")
     return read
+
+
+def parse_messages(messages: MessagesInput) -> list[Message]:
+    """As `read_messages`, for any part of a conversation: whether it can be answered is not checked."""
+    if isinstance(messages, str):
+        return parse_messages([{"role": "user", "content": messages}])
+    if isinstance(messages, (Mapping, Message, bytes)) or not isinstance(messages, Sequence):
+        raise MessageError(
+            f"messages must be a string or a list of messages, not {type(messages).__name__}; put a single message in a list"
+        )
+    return [_read_message(i, cast("Message", m)) for i, m in enumerate(messages)]
 
 
 def read_tools(tools: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:

@@ -29,6 +29,12 @@ relay bench engine
 
 relay bench engine --n 100 --json"""
 
+LANGCHAIN_EXAMPLES = """Examples:
+
+relay bench langchain
+
+relay bench langchain --n 100 --json"""
+
 ACCURACY_EXAMPLES = f"""A hundred problems take about seven minutes on a CPU core (--jobs 2: four).
 
 Examples:
@@ -61,6 +67,21 @@ def engine(
     terminal: Terminal = ctx.obj
     with _status(terminal.err) as say:
         report = engine_bench(n, progress=say)
+    _show(terminal, report, as_json)
+
+
+@app.command(epilog=LANGCHAIN_EXAMPLES)
+def langchain(
+    ctx: typer.Context,
+    n: Annotated[int, typer.Option("-n", "--n", metavar="N", min=10, help="Tokens of an answer; each is a chunk.")] = 1000,
+    as_json: options.ReportJson = False,
+) -> None:
+    """What LangChain's chat model costs on top of the engine, a chunk. Needs the extra langchain, and no model."""
+    from relay_integrations.evaluation.langchain_bench import langchain_bench
+
+    terminal: Terminal = ctx.obj
+    with _status(terminal.err) as say:
+        report = langchain_bench(n, progress=say)
     _show(terminal, report, as_json)
 
 

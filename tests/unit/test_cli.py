@@ -30,7 +30,9 @@ def test_the_version() -> None:
     assert (result.exit_code, result.stdout) == (0, f"relay {__version__}\n")
 
 
-@pytest.mark.parametrize("command", [[], ["demo"], ["run"], ["chat"], ["bench"], ["bench", "engine"], ["bench", "accuracy"]])
+@pytest.mark.parametrize(
+    "command", [[], ["demo"], ["run"], ["chat"], ["bench"], ["bench", "engine"], ["bench", "langchain"], ["bench", "accuracy"]]
+)
 def test_help_shows_examples(command: list[str]) -> None:
     result = Bench().run(*command, "--help")
     assert result.exit_code == 0

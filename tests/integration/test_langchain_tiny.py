@@ -1,0 +1,71 @@
+"""The chat model on real models: the tiny pair, opened when it is first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.tools import tool
+
+from langchain_relay import ChatRelay
+from relay_integrations import ModelLoadError
+from relay_integrations.tiny import SMALL
+from tests.unit.langchain_support import merged, plain
+
+QUESTION = "Mia has 12 coins. Mia finds 30 more. How many coins does Mia have?"
+
+
+@tool
+def calculator(expression: str) -> str:
+    """Work out an arithmetic expression."""
+    return expression
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[ChatRelay]:
+    made = ChatRelay.tiny(temperature=0, max_tokens=400)
+    yield made
+    made.close()
+
+
+def test_it_answers_and_streams_the_same(model: ChatRelay) -> None:
+    whole = model.invoke(QUESTION, seed=1)
+    assert "42" in whole.text
+    assert whole.response_metadata["relay"]["handoffs"]["cue"] > 0
+    assert plain(merged(model.stream(QUESTION, seed=1))) == plain(whole)
+
+
+def test_what_is_counted_is_what_is_sent(model: ChatRelay) -> None:
+    messages = [SystemMessage("Be brief."), HumanMessage(QUESTION)]
+    for tools in ([], [calculator]):
+        answer = model.bind_tools(tools).invoke(messages)
+        assert answer.usage_metadata is not None
+        assert model.get_num_tokens_from_messages(messages, tools=tools) == answer.usage_metadata["input_tokens"]
+    assert model.get_num_tokens_from_messages([AIMessage("Part of a conversation.")]) > 3
+    assert model.get_num_tokens("12 + 30") == len(model.get_token_ids("12 + 30")) > 3
+
+
+def test_its_template_takes_tools_calls_and_results(model: ChatRelay) -> None:
+    bound = model.bind_tools([calculator])
+    question = HumanMessage("What is 12+30?")
+    call = bound.invoke([question])
+    assert [(made["name"], made["args"]) for made in call.tool_calls] == [("calculator", {"expression": "12+30"})]
+    answer = bound.invoke([question, call, ToolMessage("42", tool_call_id=call.tool_calls[0]["id"])])
+    assert answer.tool_calls == []
+    assert "42" in answer.text
+
+
+def test_threads_share_the_models(model: ChatRelay) -> None:
+    questions = [QUESTION, "Tom has 55 pens. Tom loses 16. How many pens does Tom have?"] * 2
+    alone = [model.invoke(question).text for question in questions]
+    with ThreadPoolExecutor(4) as threads:
+        assert [message.text for message in threads.map(model.invoke, questions)] == alone
+
+
+def test_a_model_that_cannot_be_loaded_is_an_error_each_time_it_is_used() -> None:
+    model = ChatRelay(large="./nowhere", small=SMALL)
+    for _ in range(2):
+        with pytest.raises(ModelLoadError, match="nowhere"):
+            model.invoke("hi")
