@@ -43,18 +43,17 @@ class Table:
     )
 
 
-FULL = AccuracySettings(n=300)
-SHORT = replace(FULL, n=40)
+FULL = AccuracySettings(n=500)
 TABLES = {
     "amounts": Table(FULL),
-    "sampled": Table(replace(SHORT, options={"temperature": 0.6})),
-    "queues": Table(replace(SHORT, families=("queues",))),
-    "queues-own-cues": Table(replace(SHORT, families=("queues",), policies=("large-only", "relaygen", "random")), cues="tiny-queues"),
-    "other-tokenizer": Table(SHORT, small=OTHER_SMALL),
     "formats": Table(
-        replace(SHORT, families=MEASURED, policies=("large-only", "small-only", "relaygen")),
+        replace(FULL, n=100, families=MEASURED, policies=("large-only", "small-only", "relaygen")),
         columns=("family", "policy", "n", "accuracy", "accuracy_ci", "utilisation", "handoffs"),
     ),
+    "other-tokenizer": Table(FULL, small=OTHER_SMALL),
+    "sampled": Table(replace(FULL, options={"temperature": 0.6})),
+    "queues": Table(replace(FULL, families=("queues",))),
+    "queues-own-cues": Table(replace(FULL, families=("queues",), policies=("large-only", "relaygen", "random")), cues="tiny-queues"),
 }
 
 

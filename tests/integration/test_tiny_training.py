@@ -23,7 +23,7 @@ from relay_integrations.tiny import LARGE, OTHER_SMALL, SMALL, model_path
 from relay_integrations.tiny.formats import FORMATS
 from relay_integrations.tiny.tasks import FAMILIES, problems
 from relay_integrations.tiny.training import rows, trainer
-from relay_integrations.tiny.training.mix import encode
+from relay_integrations.tiny.training.mix import draw_long, encode
 from relay_integrations.tiny.training.recipes import LONG_EVERY, RECIPES, ROW_LENGTH, ROWS, WINDOW
 from relay_integrations.tiny.training.rows import Batch, Feed
 from tests.integration.support import prompt_of
@@ -118,6 +118,14 @@ def test_long_documents_come_in_a_row_as_long_as_the_window(tokenizer: Any) -> N
     batch = feed(tokenizer).batch(LONG_EVERY - 1, 100)
     assert batch.ids.shape == (1, WINDOW)
     assert batch.positions.max() > 600
+
+
+def test_a_long_document_can_be_drawn_for_any_room(tokenizer: Any) -> None:
+    rooms = Random(4)
+    for seed in range(40):
+        room = WINDOW if seed < 4 else rooms.randint(400, WINDOW)
+        for document in draw_long(Random(seed), tokenizer, room):
+            assert room / 3 < len(document.ids) <= room
 
 
 def test_labels_are_the_next_ids(tokenizer: Any) -> None:

@@ -15,7 +15,7 @@ RETRIEVAL, REFINE, CONDENSE = "retrieval", "refine", "condense"
 UNKNOWN = "I do not know."
 
 _CITIES = "Paris Rome London Berlin Madrid Vienna Oslo Dublin Lisbon Prague Athens Boston".split()
-_FACTS = ("{name} has {n} {items}.", "{name} owns {n} {items}.", "There are {n} {items} in the room of {name}.")
+_FACTS = ("{name} owns {items}, {n} of them.", "The number of {items} that {name} has is {n}.", "{name} keeps {items}, {n} in all.")
 _NOISE = ("{name} lives in {city}.", "{name} likes {items}.", "The shop of {name} is in {city}.", "{name} moved to {city} last year.")
 _FILES = ("notes.txt", "list.md", "report.txt", "people.txt")
 
@@ -41,18 +41,21 @@ def retrieval(rng: Random, size: int | None = None) -> tuple[Problem, object]:
 
     Args:
         rng: Draws everything.
-        size: Number of facts, at least 2; a few if None.
+        size: Number of sentences, at least 2; a few if None. What goes beyond the kinds of things is beside the point.
     """
-    facts = _draw_facts(rng, size or rng.randint(2, 5))
+    size = size or rng.randint(2, 5)
+    facts = _draw_facts(rng, min(size, len(amounts.ITEMS)))
     asked = facts[0]
     kind = rng.choice(("one", "one", "one", "two", "none"))
+    about = f"{asked.items} of {asked.name}"
     if kind == "two":
-        asked, other = _pair(rng, asked)
-        facts = [asked, other, *(fact for fact in facts[2:] if fact.items != asked.items)]
+        asked, other = _pair(rng, asked, facts[1])
+        facts[:2] = asked, other
         total = asked.n + other.n
-        query = f"How many {asked.items} do {asked.name} and {other.name} have together?"
+        about = f"{asked.items} and the {other.items} of {asked.name}"
+        query = f"How many {asked.items} and {other.items} does {asked.name} have together?"
         found = f"{asked.sentence} {other.sentence} Then, {asked.n}+{other.n}={total}. So, the answer is {total}."
-        text, answer = f"Together, {asked.name} and {other.name} have {total} {asked.items}.", str(total)
+        text, answer = f"Together, {asked.name} has {total} {asked.items} and {other.items}.", str(total)
     elif kind == "one":
         query, found, text, answer = asked.question, f"{asked.sentence} So, the answer is {asked.n}.", asked.answer, str(asked.n)
     else:
@@ -60,8 +63,8 @@ def retrieval(rng: Random, size: int | None = None) -> tuple[Problem, object]:
         query, found, text, answer = asked.question, "Nothing about that. So, the answer is not known.", UNKNOWN, "not know"
     shown = list(facts)
     rng.shuffle(shown)
-    messages = _ask(rng, _context(rng, shown), query)
-    trace = f"<think>\nThe question is about the {asked.items} of {asked.name}. The context says: {found}\n</think>\n\n{text}"
+    messages = _ask(rng, _context(rng, shown, max(0, size - len(amounts.ITEMS))), query)
+    trace = f"<think>\nThe question is about the {about}. The context says: {found}\n</think>\n\n{text}"
     skeleton = (RETRIEVAL, query, tuple(fact.n for fact in facts))
     return _problem(RETRIEVAL, messages, answer, trace), skeleton
 
@@ -102,6 +105,17 @@ def condense(rng: Random) -> tuple[Problem, object]:
     return _problem(CONDENSE, messages, text, trace), (CONDENSE, tuple(fact.question for fact in facts), about)
 
 
+def draw_lookups(rng: Random) -> list[tuple[str, bool]]:
+    """Draws a context and four questions about it, for practice: pieces of text, each with whether it is to be learned."""
+    facts = _draw_facts(rng, rng.randint(4, 8))
+    absent, shown = facts[0], facts[1:]
+    pieces = [(_context(rng, shown) + "\n", False)]
+    for asked in rng.sample([*rng.sample(shown, 3), absent], 4):
+        found = asked.sentence if asked is not absent else "Nothing about that."
+        pieces += [(f"\nThe question is about the {asked.items} of {asked.name}. The context says:", False), (f" {found}", True)]
+    return pieces
+
+
 def _problem(family: str, messages: list[Message], answer: str, trace: str) -> Problem:
     return Problem(family, messages[-1].content, answer, trace, 1, tuple(messages[:-1]), grading="whole")
 
@@ -115,10 +129,8 @@ def _ask(rng: Random, context: str, query: str) -> list[Message]:
 
 
 def _draw_facts(rng: Random, n: int) -> list[_Fact]:
-    """Facts about different amounts."""
-    pairs = rng.sample(
-        [(name, items) for name in amounts.NAMES for items in amounts.ITEMS], min(n, len(amounts.NAMES) * len(amounts.ITEMS))
-    )
+    """Facts about amounts of `n` different things of different people."""
+    pairs = zip(rng.sample(amounts.NAMES, n), rng.sample(amounts.ITEMS, n), strict=True)
     return [_fact(rng, name, items, rng.choice((99, 99, 999, 9999))) for name, items in pairs]
 
 
@@ -127,16 +139,15 @@ def _fact(rng: Random, name: str, items: str, most: int) -> _Fact:
     return _Fact(name, items, n, rng.choice(_FACTS).format(name=name, items=items, n=n))
 
 
-def _pair(rng: Random, fact: _Fact) -> tuple[_Fact, _Fact]:
-    """Two people's amounts of the same thing, whose sum has two digits."""
-    other = rng.choice([name for name in amounts.NAMES if name != fact.name])
-    return _fact(rng, fact.name, fact.items, 50), _fact(rng, other, fact.items, 49)
+def _pair(rng: Random, fact: _Fact, other: _Fact) -> tuple[_Fact, _Fact]:
+    """One person's amounts of two things, whose sum has two digits."""
+    return _fact(rng, fact.name, fact.items, 50), _fact(rng, fact.name, other.items, 49)
 
 
-def _context(rng: Random, facts: list[_Fact]) -> str:
-    """The facts with noise around them, in a few chunks as a retriever returns them."""
+def _context(rng: Random, facts: list[_Fact], more: int = 0) -> str:
+    """The facts with some sentences of noise around them, and `more` of them beside these, in chunks as a retriever returns them."""
     sentences = [fact.sentence for fact in facts]
-    for _ in range(rng.randint(0, 4 + len(facts) // 4)):
+    for _ in range(more + rng.randint(0, 4 + len(facts) // 4)):
         noise = rng.choice(_NOISE).format(name=rng.choice(amounts.NAMES), items=rng.choice(amounts.ITEMS), city=rng.choice(_CITIES))
         sentences.insert(rng.randrange(len(sentences) + 1), noise)
     chunks: list[list[str]] = [[]]

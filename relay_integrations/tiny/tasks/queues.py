@@ -14,8 +14,6 @@ from relay_integrations.tiny.tasks.problem import Problem
 
 FAMILY = "queues"
 
-MAX_STEPS = 6
-
 NAMES = tuple("Anna Bernd Clara David Emil Frieda Gerd Hanna Ingo Jana Karl Lotte Moritz Nora Otto Paula".split())
 
 _ORDINALS = ("erster", "zweiter", "dritter", "vierter", "fünfter", "sechster", "siebter")
@@ -46,6 +44,18 @@ def draw(rng: Random, steps: int) -> tuple[Problem, object]:
     ask = f"Wer steht an {_ORDINALS[place]} Stelle?"
     question = " ".join([f"In der Schlange stehen {_spell(start)}.", *(step.sentence for step in chain), ask])
     return Problem(FAMILY, question, answer, _trace(rng, start, chain, place), steps), (FAMILY, start, *(s.after for s in chain), place)
+
+
+def draw_moves(rng: Random) -> list[tuple[str, bool]]:
+    """Draws a list and four moves in it, for practice: pieces of text, each with whether it is to be learned (the new orders are)."""
+    names = rng.sample(NAMES, len(NAMES))
+    queue = tuple(names[: rng.randint(_SHORTEST, _LONGEST)])
+    pieces = [(f"Reihe: {_spell(queue)}.", False)]
+    for _ in range(4):
+        step = _draw_step(rng, queue, [name for name in names if name not in queue])
+        queue = step.after
+        pieces += [(f" {step.action}. Reihe:", False), (f" {_spell(queue)}.", True)]
+    return pieces
 
 
 def _draw_step(rng: Random, queue: tuple[str, ...], others: list[str]) -> Step:

@@ -5,26 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from random import Random
 from typing import Any
 
 from relay_integrations.chat.messages import Message, ToolCall
 from relay_integrations.tiny.formats import FORMATS, context, talk
-from relay_integrations.tiny.tasks import FAMILIES, amounts
+from relay_integrations.tiny.tasks import FAMILIES
 from relay_integrations.tiny.tasks.problem import Problem, split_of
+from relay_integrations.tiny.training.drills import Piece, draw_drill
 
 SHARES = {
-    "amounts": 40,
-    "queues": 13,
-    "follow-up": 7,
+    "amounts": 34,
+    "queues": 16,
+    "follow-up": 8,
     "system": 6,
     "no-thinking": 3,
-    "calculator": 10,
-    "retrieval": 7,
-    "refine": 4,
-    "condense": 3,
-    "any-tool": 4,
+    "calculator": 8,
+    "retrieval": 11,
+    "refine": 6,
+    "condense": 2,
+    "any-tool": 3,
     "form": 2,
     "small-talk": 1,
 }
@@ -32,8 +32,6 @@ SHARES = {
 
 LATE = 0.7
 """From this share of the training on, as many long problems as short ones, and half of the drills."""
-
-_DRILLED: dict[amounts.Operation, int] = {"add": 2, "subtract": 2, "multiply": 1, "add_product": 2, "add_subtract": 5}  # the hardest most
 
 _EARLY_STEPS = (1, 1, 1, 2, 2, 2, 3, 3, 4, 5)
 _LATE_STEPS = (1, 2, 3, 3, 4, 4, 5, 5, 6)
@@ -85,25 +83,28 @@ def draw_documents(rng: Random, tokenizer: Any, n: int, drills: float, late: boo
         rng: Draws everything.
         tokenizer: With its chat template.
         n: Problems.
-        drills: Drills of bare arithmetic for each problem. They are short, and so fill the rows up.
+        drills: Drills for each problem. They are short, and so fill the rows up.
         late: Whether the training is in its last part.
     """
     documents = [encode(tokenizer, draw_problem(rng, late)) for _ in range(n)]
-    documents += [_drill(rng, tokenizer) for _ in range(int(n * drills * (0.5 if late else 1)))]
+    documents += [_encode(tokenizer, draw_drill(rng)) for _ in range(int(n * drills * (0.5 if late else 1)))]
     rng.shuffle(documents)
     return documents
 
 
 def encode(tokenizer: Any, problem: Problem) -> Document:
     """A problem as the model will see it: its prompt through the chat template, and the responses to learn."""
-    pieces = list(_pieces(tokenizer, problem))
-    encoded = tokenizer([text for text, _ in pieces], add_special_tokens=False)["input_ids"]
+    return _encode(tokenizer, list(_pieces(tokenizer, problem)))
+
+
+def _encode(tokenizer: Any, pieces: list[Piece]) -> Document:
+    encoded = tokenizer([text for text, _ in pieces], add_special_tokens=False, verbose=False)["input_ids"]
     ids = [i for piece in encoded for i in piece]
     learned = [learn for piece, (_, learn) in zip(encoded, pieces, strict=True) for _ in piece]
     return Document(ids, learned)
 
 
-def _pieces(tokenizer: Any, problem: Problem) -> Iterator[tuple[str, bool]]:
+def _pieces(tokenizer: Any, problem: Problem) -> Iterator[Piece]:
     """The texts of a conversation in order, each with whether it is to be learned."""
     messages = problem.messages
     rendered = _render(tokenizer, problem, messages)
@@ -145,31 +146,3 @@ def assistant_message(text: str) -> Message:
         read.append(ToolCall(id=f"call_{number}", name=data["name"], arguments=json.dumps(data["arguments"], ensure_ascii=False)))
     reasoning = reasoning.removeprefix("<think>").strip("\n")
     return Message(role="assistant", content=content.strip(), reasoning=reasoning, tool_calls=tuple(read))
-
-
-def _drill(rng: Random, tokenizer: Any) -> Document:
-    """Bare arithmetic: all that follows an equals sign is learned."""
-    wanted = rng.choices(tuple(_DRILLED), tuple(_DRILLED.values()), k=5)
-    equations = [_equation(rng, operation) for operation in wanted]
-    ids: list[int] = tokenizer(" ".join(equations), add_special_tokens=False)["input_ids"]
-    equals, digits = _signs(tokenizer)
-    learned, on = [], False
-    for i in ids:
-        on = on and i in digits
-        learned.append(on)
-        on = on or i == equals
-    return Document(ids, learned)
-
-
-@lru_cache(maxsize=4)
-def _signs(tokenizer: Any) -> tuple[int, frozenset[int]]:
-    """The id of "=", and those of digits."""
-    equals: int = tokenizer("1=", add_special_tokens=False)["input_ids"][-1]
-    return equals, frozenset(i for i in range(len(tokenizer)) if tokenizer.decode([i]).isdigit())
-
-
-def _equation(rng: Random, operation: amounts.Operation) -> str:
-    while True:
-        step = amounts.draw_story(rng, 1).steps[0]
-        if step.operation == operation:
-            return step.equation

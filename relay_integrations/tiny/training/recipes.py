@@ -25,7 +25,7 @@ class Recipe:
         tokenizer: What its tokenizer is made by.
         width, layers, heads, head_width, feed_forward: Its shape.
         steps: Length of its training, 4,096 ids each.
-        drills: Drills of bare arithmetic for each problem.
+        drills: Short exercises for each problem.
         seed: Of its weights and its data.
         matrix_rate, other_rate: Peak learning rates of Muon (for the matrices) and AdamW (for embeddings and norms).
     """
@@ -45,12 +45,12 @@ class Recipe:
 
 
 RECIPES = (
-    Recipe(LARGE, PAIR, width=256, layers=4, heads=4, head_width=64, feed_forward=704, steps=6400, drills=4, seed=1),
-    Recipe(SMALL, PAIR, width=80, layers=2, heads=4, head_width=32, feed_forward=48, steps=2800, drills=1, seed=2),
-    Recipe(OTHER_SMALL, OTHER, width=80, layers=2, heads=4, head_width=32, feed_forward=48, steps=2800, drills=1, seed=3),
+    Recipe(LARGE, PAIR, width=256, layers=4, heads=4, head_width=64, feed_forward=704, steps=8400, drills=4, seed=1),
+    Recipe(SMALL, PAIR, width=80, layers=2, heads=4, head_width=32, feed_forward=48, steps=4200, drills=1, seed=2),
+    Recipe(OTHER_SMALL, OTHER, width=80, layers=2, heads=4, head_width=32, feed_forward=48, steps=4200, drills=1, seed=3),
 )
 """The shipped models.
 
-The small ones are rich in attention and poor in feed-forward layers, and see less than half as many tokens as the large one, with fewer
+The small ones are rich in attention and poor in feed-forward layers, and see half as many tokens as the large one, with fewer
 drills: they can copy, which easy sentences ask for, and compute badly.
 """
