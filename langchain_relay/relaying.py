@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Hashable, Iterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Hashable, Iterator, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from langchain_core.callbacks import (
     AsyncCallbackManager,
@@ -117,10 +118,12 @@ class _Teller:
             elif isinstance(step, Begun):
                 children = _dressed(self._scope.for_children(CallbackManager), step)
                 self._runs[step.key] = children.on_chain_start(None, step.inputs, name=step.name)
+            elif (run := self._runs.pop(step.key, None)) is None:
+                pass  # a handler raised when it was told of the beginning
             elif isinstance(step, Ended):
-                self._runs.pop(step.key).on_chain_end(step.outputs)
+                run.on_chain_end(step.outputs)
             else:
-                self._runs.pop(step.key).on_chain_error(step.error)
+                run.on_chain_error(step.error)
 
 
 class _AsyncTeller:
@@ -132,16 +135,35 @@ class _AsyncTeller:
         self._runs: dict[Hashable, AsyncCallbackManagerForChainRun] = {}
 
     async def tell(self, steps: Sequence[Step]) -> None:
+        if steps:
+            await _to_its_end(self._tell(steps))
+
+    async def _tell(self, steps: Sequence[Step]) -> None:
         for step in steps:
             if isinstance(step, Announced):
                 await self._events.on_custom_event(HANDOFF_EVENT, step.data, run_id=self._scope.run_id)
             elif isinstance(step, Begun):
                 children = _dressed(self._scope.for_children(AsyncCallbackManager), step)
                 self._runs[step.key] = await children.on_chain_start(None, step.inputs, name=step.name)
+            elif (run := self._runs.pop(step.key, None)) is None:
+                pass  # a handler raised when it was told of the beginning
             elif isinstance(step, Ended):
-                await self._runs.pop(step.key).on_chain_end(step.outputs)
+                await run.on_chain_end(step.outputs)
             else:
-                await self._runs.pop(step.key).on_chain_error(step.error)
+                await run.on_chain_error(step.error)
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Awaits; a cancellation waits too. Else a handler could hear of a run's beginning, or not, and never of its end."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if not task.done():
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.exception()  # is of a handler; the cancellation says enough
+        raise
 
 
 def _dressed(manager: Manager, step: Begun) -> Manager:

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 
 from langchain_relay import ChatRelay
 from relay_integrations.backends.base import GenerateRequest
@@ -158,6 +158,59 @@ def test_cancelling_a_task_stops_both_models_and_is_reported(run: Callable[[Chat
     assert eventually(lambda: stopped(model))
     assert recorder.all_ended
     assert isinstance(recorder.llm[1].error, asyncio.CancelledError)
+
+
+class _Slow(AsyncCallbackHandler):
+    """Takes its time over what it hears of segments, until it is let go on."""
+
+    def __init__(self, slow: str) -> None:
+        self.slow, self.busy, self.on = slow, asyncio.Event(), asyncio.Event()
+
+    async def on_chain_start(self, *_: Any, **more: Any) -> None:
+        await self._wait("start")
+
+    async def on_chain_end(self, *_: Any, **more: Any) -> None:
+        await self._wait("end")
+
+    async def _wait(self, what: str) -> None:
+        if what == self.slow:
+            self.busy.set()
+            await self.on.wait()
+
+
+@pytest.mark.parametrize("slow", ["start", "end"])
+@pytest.mark.parametrize("run", [_invoke, _chunks])
+def test_a_run_that_a_handler_is_just_hearing_of_ends_too(run: Callable[[ChatRelay, Any], Any], slow: str) -> None:
+    async def main() -> None:
+        handler = _Slow(slow)
+        task = asyncio.create_task(run(model, {"callbacks": [handler, recorder]}))
+        await handler.busy.wait()
+        task.cancel()
+        await asyncio.sleep(0)
+        handler.on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    recorder, model = Recorder(), held(trace_segments="all")
+    asyncio.run(main())
+    assert eventually(lambda: stopped(model))
+    assert recorder.all_ended
+
+
+class _Refusing(BaseCallbackHandler):
+    raise_error = True
+
+    def on_chain_start(self, *_: Any, **more: Any) -> None:
+        raise RuntimeError("not this run")
+
+
+def test_a_handler_that_raises_at_the_beginning_of_a_segment_is_what_the_caller_sees() -> None:
+    model = held()
+    with pytest.raises(RuntimeError, match="not this run"):
+        model.invoke("hi", {"callbacks": [_Refusing()]})
+    with pytest.raises(RuntimeError, match="not this run"):
+        asyncio.run(model.ainvoke("hi", {"callbacks": [_Refusing()]}))
+    assert eventually(lambda: stopped(model))
 
 
 def test_cancelling_what_nobody_listens_to_stops_both_models() -> None:
