@@ -46,7 +46,7 @@ fmt: $(VENV)/.ready-dev  ## format, and fix what ruff can fix
 bench: $(VENV)/.ready-run  ## what the engine costs a token and a handoff
 	@$(BIN)/relay bench engine
 
-tiny-refresh: $(VENV)/.ready-dev  ## redo all that depends on the tiny models' weights: cues, tables, captures (half an hour)
+tiny-refresh: $(VENV)/.ready-dev  ## redo all that depends on the tiny models' weights: cues, tables, captures (an hour)
 	$(BIN)/python tools/tiny_refresh.py $(ARGS)
 
 clean:  ## remove .venv and every cache folder (what was trained, in build/, stays)

@@ -1,6 +1,6 @@
 """Redoes everything that depends on the tiny models' weights, in a clone of the repository: `make tiny-refresh`.
 
-The cue profiles, the tables of the model card and the README, the plot, and the README's capture of a demo. Takes about half an hour on two
+The cue profiles, the tables of the model card and the README, the plots, and the README's capture of a demo. Takes about an hour on two
 cores. A table that is there already for these weights is kept, so that a stopped run goes on.
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-VERSION = "0.9"
+VERSION = "1.0"
 """Of the weights; grows whenever they are trained anew."""
 
 LARGE = "relay-tiny-large"

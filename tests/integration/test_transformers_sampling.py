@@ -109,7 +109,7 @@ def test_drawn_shares_follow_the_settings(settings: Any, expected: list[float]) 
 
 def test_penalties_count_the_whole_output_and_nothing_before_it(large: TransformersBackend) -> None:
     prompt = prompt_of(large)
-    penalised = Sampling(temperature=0, frequency_penalty=1.0, presence_penalty=0.5)
+    penalised = Sampling(temperature=0, frequency_penalty=2.0, presence_penalty=2.0)  # the most there is: the model is sure of itself
     whole = ids_of(generate(large, prompt, 60, sampling=penalised))
     assert whole != ids_of(generate(large, prompt, 60))
     hops = list(prompt)
