@@ -75,7 +75,7 @@ def _read(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m relay_integrations.tiny.train", description=__doc__)
     parser.add_argument("--out", type=Path, default=DEFAULT_FOLDER, help="folder for checkpoints, logs and weights (%(default)s)")
     parser.add_argument("--models", nargs="+", choices=names, default=names, metavar="NAME", help=f"which to train: {', '.join(names)}")
-    parser.add_argument("--scale", type=float, default=1.0, help="another length of the training, as a share of the full one: 0.1 is a tenth (%(default)s)")
+    parser.add_argument("--scale", type=float, default=1.0, help="another length of the training, as a share of the full one (%(default)s)")
     parser.add_argument("--one-at-a-time", action="store_true", help="one after the other in this process")
     parser.add_argument("--eager", action="store_true", help="without torch.compile: slower, but needs no C++ compiler")
     options = parser.parse_args(arguments)
