@@ -16,7 +16,7 @@ from relay_integrations.cli import options
 from relay_integrations.cli.models import ModelChoice
 from relay_integrations.cli.progress import progress_bar
 from relay_integrations.cli.terminal import Terminal
-from relay_integrations.evaluation.accuracy import BASELINES, FAMILY_NAMES, AccuracySettings, Interrupted, accuracy_bench
+from relay_integrations.evaluation.accuracy import BASELINES, FAMILY_NAMES, AccuracySettings, Interrupted, WorkerDied, accuracy_bench
 from relay_integrations.evaluation.plot import check_plot, plot_accuracy
 from relay_integrations.evaluation.report import Report, print_report
 from relay_integrations.tiny import OTHER_SMALL
@@ -137,8 +137,9 @@ def accuracy(
     try:
         with progress_bar(terminal.err) as show:
             report = accuracy_bench(partial(terminal.open, choice), settings, show)
-    except Interrupted as e:
-        _show(terminal, e.report, as_json)
+    except (Interrupted, WorkerDied) as e:
+        if e.report is not None:
+            _show(terminal, e.report, as_json)
         raise
     _show(terminal, report, as_json)
     if plot is not None:

@@ -146,7 +146,7 @@ def compare(
     read_options(**request)  # as the engine will: a mistake is found before the models are loaded
     items = find_data(data, seed, n)
     if choice.tiny:
-        print_note("this is the tiny pair, which knows one kind of word problem; --large and --small choose other models")
+        print_note("this is the tiny pair, which knows little more than word problems; --large and --small choose other models")
     # What can be wrong with the references and the file is found before the models are loaded.
     with ItemGraders(items, grader) as graders, _opened(out) as file, terminal.engine(choice) as engine:
         if file is not None:

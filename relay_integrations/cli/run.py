@@ -95,7 +95,7 @@ def run(
         reasoning_budget=reasoning_budget,
     )
     if choice.tiny:
-        print_note("this is the tiny pair, which knows one kind of word problem; --large and --small choose other models")
+        print_note("this is the tiny pair, which knows little more than word problems; --large and --small choose other models")
     with terminal.engine(choice) as engine:
         if as_json:
             result = print_events(terminal, engine, conversation, request)

@@ -6,6 +6,7 @@ The random baseline delegates as much as RelayGen does: its probability is searc
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import fmean
@@ -13,7 +14,7 @@ from typing import Any
 
 from relay_integrations import tiny
 from relay_integrations.chat.messages import Message
-from relay_integrations.errors import ConfigError
+from relay_integrations.errors import ConfigError, RelayError
 from relay_integrations.evaluation.crew import Assignment, Crew, OpenEngine
 from relay_integrations.evaluation.machine import describe_machine
 from relay_integrations.evaluation.report import Report
@@ -54,6 +55,18 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, report: Report) -> None:
         super().__init__()
+        self.report = report
+
+
+class WorkerDied(RelayError):
+    """One of the processes that share the work ended: it was killed, or there was no memory left.
+
+    Attributes:
+        report: What was done by then; None where nothing was.
+    """
+
+    def __init__(self, report: Report | None) -> None:
+        super().__init__("one of the worker processes died (killed, or out of memory?): run it again, with fewer --jobs perhaps")
         self.report = report
 
 
@@ -167,6 +180,7 @@ def accuracy_bench(open_engine: OpenEngine, settings: AccuracySettings, progress
         ConfigError: A setting is wrong.
         Interrupted: Ctrl-C; holds what was done by then.
         KeyboardInterrupt: Ctrl-C before anything was done.
+        WorkerDied: One of several processes died; holds what was done by then.
     """
     settings.check()
     tallies: list[Tally] = []
@@ -190,10 +204,13 @@ def accuracy_bench(open_engine: OpenEngine, settings: AccuracySettings, progress
                 new = _line_up(crew, settings, family, cued, progress)
                 tallies += new
                 _measure(crew, settings, family, new, progress)
-        except KeyboardInterrupt as e:
+        except (KeyboardInterrupt, BrokenProcessPool) as e:
             _even_out(tallies)
-            if any(tally.outcomes for tally in tallies):
-                raise Interrupted(report(broken_off=True)) from e
+            done = report(broken_off=True) if any(tally.outcomes for tally in tallies) else None
+            if isinstance(e, BrokenProcessPool):
+                raise WorkerDied(done) from e
+            if done is not None:
+                raise Interrupted(done) from e
             raise
         return report(broken_off=False)
 
@@ -278,8 +295,9 @@ def _notes(settings: AccuracySettings, broken_off: bool) -> tuple[str, ...]:
     notes = [
         f"{settings.n} test problems a family (seed {settings.seed}), {how}; handoffs, tokens and s are means a problem, "
         "ms a token is the median problem's, with quartiles.",
-        "vs large: difference to the large model alone on the same problems, with Newcombe's paired 95 % interval.",
     ]
+    if len(settings.policies) > 1 and "large-only" in settings.policies:
+        notes.append("vs large: difference to the large model alone on the same problems, with Newcombe's paired 95 % interval.")
     if "random" in settings.policies:
         notes.append("random: its p was searched on validation problems, so that the large model's share is as in relaygen.")
     if settings.jobs > 1:

@@ -167,6 +167,9 @@ def _notes(comparison: Comparison, items: int, cases: Sequence[tuple[Item, Pair]
     whole = comparison.samples * len(comparison.items)
     if len(cases) < whole:
         notes.insert(0, f"Not complete: {len(cases)} of {whole} pairs of answers.")
+    both = sum(not large.right and not relay.right for _, (large, relay) in cases)
+    if both:
+        notes.append(f"Wrong with both: {both}. Not listed here; --out FILE keeps every answer.")
     bridged = sum(relay.bridged is not None for _, (_, relay) in cases)
     if bridged:
         notes.append(f"Of the relay's answers, finished by one model alone after a failure or where a window was full: {bridged}.")

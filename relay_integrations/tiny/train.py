@@ -29,6 +29,14 @@ def main(arguments: list[str] | None = None) -> int:
     options = _read(arguments)
     if len(options.models) > 1 and not options.one_at_a_time:
         return _side_by_side(options)
+    try:
+        return _one_after_the_other(options)
+    except KeyboardInterrupt:
+        _say("stopped; the same command goes on from the last checkpoint")
+        return 130
+
+
+def _one_after_the_other(options: argparse.Namespace) -> int:
     # On one thread each: with anything else on the machine, models this small are many times slower on two.
     os.environ["OMP_NUM_THREADS"] = "1"
     import torch
@@ -67,7 +75,7 @@ def _read(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m relay_integrations.tiny.train", description=__doc__)
     parser.add_argument("--out", type=Path, default=DEFAULT_FOLDER, help="folder for checkpoints, logs and weights (%(default)s)")
     parser.add_argument("--models", nargs="+", choices=names, default=names, metavar="NAME", help=f"which to train: {', '.join(names)}")
-    parser.add_argument("--scale", type=float, default=1.0, help="another length of the training, as a share of the full one")
+    parser.add_argument("--scale", type=float, default=1.0, help="another length of the training, as a share of the full one (%(default)s)")
     parser.add_argument("--one-at-a-time", action="store_true", help="one after the other in this process")
     parser.add_argument("--eager", action="store_true", help="without torch.compile: slower, but needs no C++ compiler")
     options = parser.parse_args(arguments)
@@ -89,8 +97,7 @@ def _side_by_side(options: argparse.Namespace) -> int:
         while any(process.poll() is None for process in running) and not any(process.poll() for process in running):
             time.sleep(0.5)
         return next((1 for process in running if process.poll()), 0)
-    except KeyboardInterrupt:
-        _say("stopped; the same command goes on from the last checkpoints")
+    except KeyboardInterrupt:  # the terminal sends it to the others as well, and they say so
         return 130
     finally:
         for process in running:

@@ -22,6 +22,7 @@ from relay_integrations.backends.transformers import TransformersBackend
 from relay_integrations.tiny import LARGE, OTHER_SMALL, SMALL, model_path
 from relay_integrations.tiny.formats import FORMATS
 from relay_integrations.tiny.tasks import FAMILIES, problems
+from relay_integrations.tiny.train import main
 from relay_integrations.tiny.training import rows, trainer
 from relay_integrations.tiny.training.mix import draw_long, encode
 from relay_integrations.tiny.training.recipes import LONG_EVERY, RECIPES, ROW_LENGTH, ROWS, WINDOW
@@ -175,6 +176,16 @@ def test_a_stopped_training_goes_on_as_if_it_had_not_been_stopped(short: Any, mo
         short("stopped")
     monkeypatch.setattr(Feed, "batch", real)
     assert weights(short("stopped")) == weights(whole)
+
+
+def test_ctrl_c_says_that_the_same_command_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any) -> None:
+    def pressed(*_: Any, **more: Any) -> Path:
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr(trainer, "train", pressed)
+    assert main(["--models", SMALL, "--out", str(tmp_path), "--eager"]) == 130
+    assert capsys.readouterr().out == "stopped; the same command goes on from the last checkpoint\n"
 
 
 def test_a_training_repeats_itself_and_is_loaded_as_a_qwen3(short: Any) -> None:

@@ -8,15 +8,20 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from random import Random
 
 import pytest
+from transformers import AutoTokenizer
 
 from relay_integrations import RelayEngine
 from relay_integrations.evaluation.accuracy import AccuracySettings, accuracy_bench
-from relay_integrations.tiny import SMALL
+from relay_integrations.tiny import SMALL, model_path
 from relay_integrations.tiny.formats import talk
 from relay_integrations.tiny.formats.context import CONDENSE, REFINE, RETRIEVAL
 from relay_integrations.tiny.formats.tools import CALCULATOR
+from relay_integrations.tiny.tasks import amounts, problems, split_of
+from relay_integrations.tiny.training.recipes import RECIPES, Recipe
+from relay_integrations.tiny.training.rows import Feed
 
 pytestmark = pytest.mark.slow
 
@@ -39,6 +44,27 @@ def test_the_relay_is_as_right_as_the_large_model_and_random_delegation_is_not()
 def test_the_large_model_knows_the_formats_of_agents_and_of_context(family: str) -> None:
     report = accuracy_bench(RelayEngine.tiny, AccuracySettings(families=(family,), policies=("large-only",), jobs=2))
     assert report.rows[0]["accuracy"] >= 0.9
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_no_measured_problem_was_written_in_the_training(recipe: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draws all that the model was trained on once more: a conversation's last turn may be a whole problem, whatever its own split."""
+    respond, written = amounts.respond, set()
+
+    def noted(rng: Random, story: amounts.Story, *opening: str) -> str:
+        written.add(story.skeleton)
+        return respond(rng, story, *opening)
+
+    monkeypatch.setattr(amounts, "respond", noted)
+    problems(N, split="test", family=amounts.FAMILY)
+    measured = {skeleton for skeleton in written if split_of(skeleton) == "test"}
+    assert len(measured) == N
+    written.clear()
+    feed = Feed(AutoTokenizer.from_pretrained(model_path(recipe.name)), Random(f"training {recipe.seed}"), recipe.drills)
+    for step in range(recipe.steps):
+        feed.batch(step, recipe.steps)
+    assert len(written) > recipe.steps
+    assert not measured & written
 
 
 def test_a_killed_training_goes_on_to_the_same_weights(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from relay_integrations.cli.models import ModelChoice
 from relay_integrations.cli.terminal import Terminal
 from relay_integrations.errors import ConfigError
 from relay_integrations.evaluation import accuracy
-from relay_integrations.evaluation.accuracy import AccuracySettings, Interrupted, accuracy_bench, match_utilisation
+from relay_integrations.evaluation.accuracy import AccuracySettings, Interrupted, WorkerDied, accuracy_bench, match_utilisation
 from relay_integrations.evaluation.crew import Assignment, Crew
 from relay_integrations.evaluation.plot import check_plot, plot_accuracy
 from relay_integrations.evaluation.solving import MAX_ROUNDS, Outcome, solve
@@ -140,6 +141,29 @@ def test_an_interrupt_reports_what_is_done() -> None:
     made = interrupted.value.report
     assert [row["n"] for row in made.rows] == [3, 3]
     assert made.notes[0].startswith("Interrupted")
+
+
+def test_where_a_worker_is_killed_what_was_done_is_reported() -> None:
+    def kill_after_three(what: str, number: int, total: int) -> None:
+        if what == "amounts" and number == 3:
+            for worker in multiprocessing.active_children():
+                worker.kill()
+
+    with pytest.raises(WorkerDied, match="worker processes died") as died:
+        accuracy_bench(partial(open_knowing, True), settings(n=200, policies=("large-only", "small-only"), jobs=2), kill_after_three)
+    made = died.value.report
+    assert made is not None
+    assert 3 <= made.rows[0]["n"] < 200
+    assert made.rows[0]["n"] == made.rows[1]["n"]
+    assert made.notes[0].startswith("Interrupted")
+
+
+def test_the_difference_is_explained_where_there_is_one() -> None:
+    def notes(*policies: str) -> str:
+        return " ".join(accuracy_bench(partial(open_knowing, True), settings(n=2, policies=policies)).notes)
+
+    assert "vs large" in notes("large-only", "small-only")
+    assert "vs large" not in notes("small-only")
 
 
 def test_an_interrupt_amid_a_problem_drops_it_for_all_policies(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,7 @@ def test_figures_difference_and_disagreements() -> None:
     assert case["blame"] == {"role": "small", "basis": "equation", "excerpt": "7*2=15 (it is 14)"}
     assert data["failures"] == []
     assert any("the small model's in 1" in note for note in report.notes)
+    assert any(note.startswith("Wrong with both: 1.") for note in report.notes)
 
 
 def test_where_only_the_relay_is_right_nobody_is_blamed() -> None:

@@ -72,7 +72,7 @@ def split_of(skeleton: object) -> Split:
     """The one split that a problem may be used in: a matter of what has to be worked out, not of wording or seed.
 
     So no problem that was trained on is ever measured with, whatever the phrases and the seeds (and in `amounts` the names). 29 of 32
-    problems belong to `train`, one to each of the others.
+    problems belong to `train`, one to each of the others. A conversation is one problem, whatever the splits of its turns alone.
 
     Args:
         skeleton: The numbers and operations of the problem; its `repr` counts.

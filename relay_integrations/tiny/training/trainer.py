@@ -140,7 +140,10 @@ class _Run:
     def _open_tokenizer(self) -> Any:
         kept = self.folder / "tokenizer"
         if not kept.exists():
-            train_tokenizer(self.recipe.tokenizer).save_pretrained(kept)
+            self.say(f"{self.recipe.name}: trains its tokenizer first, a minute or two without a word")
+            half = self.folder / "tokenizer.part"
+            train_tokenizer(self.recipe.tokenizer).save_pretrained(half)
+            half.rename(kept)
         return AutoTokenizer.from_pretrained(kept)
 
     def _save(self) -> None:
