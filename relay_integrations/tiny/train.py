@@ -23,6 +23,8 @@ from relay_integrations.tiny.training.recipes import RECIPES
 
 DEFAULT_FOLDER = Path("build") / "tiny"
 
+STOPPED = "stopped; the same command goes on from the last checkpoint"
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Reads the command line and trains."""
@@ -32,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _one_after_the_other(options)
     except KeyboardInterrupt:
-        _say("stopped; the same command goes on from the last checkpoint")
+        _say(STOPPED)
         return 130
 
 
@@ -91,13 +93,16 @@ def _side_by_side(options: argparse.Namespace) -> int:
     command = [sys.executable, "-m", "relay_integrations.tiny.train", *common, "--models"]
     # Large tensors come and go each step; without this glibc hands them back to the kernel each time, which takes a tenth of the time.
     kept = os.environ | {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(8 << 30), "MALLOC_TOP_PAD_": str(256 << 20)}
+    heeded = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the processes inherit it: Ctrl-C is for this one, which ends them
     running = [subprocess.Popen([*command, *group], env=kept) for group in groups if group]
+    signal.signal(signal.SIGINT, heeded)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         while any(process.poll() is None for process in running) and not any(process.poll() for process in running):
             time.sleep(0.5)
         return next((1 for process in running if process.poll()), 0)
-    except KeyboardInterrupt:  # the terminal sends it to the others as well, and they say so
+    except KeyboardInterrupt:
+        _say(STOPPED)
         return 130
     finally:
         for process in running:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -186,6 +191,19 @@ def test_ctrl_c_says_that_the_same_command_goes_on(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(trainer, "train", pressed)
     assert main(["--models", SMALL, "--out", str(tmp_path), "--eager"]) == 130
     assert capsys.readouterr().out == "stopped; the same command goes on from the last checkpoint\n"
+
+
+def test_ctrl_c_ends_trainings_side_by_side_and_says_so_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "relay_integrations.tiny.train", "--models", LARGE, SMALL, "--eager", "--out", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        locks = [tmp_path / "runs" / name / "lock" for name in (LARGE, SMALL)]
+        while process.poll() is None and not all(lock.exists() for lock in locks):
+            time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
+        out, err = process.communicate()
+    assert process.returncode == 130
+    assert out.count("stopped; the same command goes on from the last checkpoint\n") == 1
+    assert "Traceback" not in err
 
 
 def test_a_training_repeats_itself_and_is_loaded_as_a_qwen3(short: Any) -> None:
