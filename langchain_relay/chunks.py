@@ -29,6 +29,7 @@ class ChunkWriter:
     def __init__(self, *, blocks: bool) -> None:
         self._blocks = blocks
         self._arguments: dict[int, str] = {}
+        self._nameless: dict[int, str | None] = {}
 
     def write(self, event: Event) -> ChatGenerationChunk | None:
         """The chunk that an event makes; None for one that adds nothing to the message."""
@@ -62,12 +63,19 @@ class ChunkWriter:
         return AIMessageChunk(content=content, response_metadata=self._version)
 
     def _call(self, event: ToolCallDelta) -> ChatGenerationChunk | None:
-        so_far = self._arguments.get(event.index, "") + event.arguments
-        added = event.arguments + (broken_end(so_far) if event.valid is False else "")
-        self._arguments[event.index] = so_far
-        if event.name is None and not added:
+        name, call_id, arguments = event.name, event.id, event.arguments
+        so_far = self._arguments[event.index] = self._arguments.get(event.index, "") + arguments
+        if name == "":
+            self._nameless[event.index] = call_id
+        if event.index in self._nameless:
+            # Cut off in its name. LangChain would take it for a call up to the chunk that says it is none: so that chunk is the only one.
+            if event.valid is None:
+                return None
+            name, call_id, arguments = "", self._nameless[event.index], so_far
+        added = arguments + (broken_end(so_far) if event.valid is False else "")
+        if name is None and not added:
             return None
-        chunk = tool_call_chunk(name=event.name, args=added, id=event.id, index=event.index)
+        chunk = tool_call_chunk(name=name, args=added, id=call_id, index=event.index)
         content: Any = [{**chunk, "index": FIRST_CALL + event.index}] if self._blocks else ""
         return _generation(AIMessageChunk(content=content, tool_call_chunks=[chunk], response_metadata=self._version))
 

@@ -6,12 +6,12 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_core.language_models import LanguageModelInput
-from langchain_core.output_parsers import BaseOutputParser, JsonOutputParser, PydanticOutputParser
-from langchain_core.output_parsers.openai_tools import JsonOutputKeyToolsParser, PydanticToolsParser
+from langchain_core.output_parsers import BaseOutputParser
 from langchain_core.runnables import Runnable, RunnableMap, RunnablePassthrough
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langchain_core.utils.pydantic import is_basemodel_subclass
 
+from langchain_relay.parsers import WholeCall, WholeJson, WholePydantic, WholePydanticCall
 from langchain_relay.tools import read_response_format
 from relay_integrations import ConfigError
 
@@ -48,14 +48,14 @@ def structured(
 
 def _call_parser(schema: Schema, name: str) -> BaseOutputParser[Any]:
     if isinstance(schema, type) and is_basemodel_subclass(schema):
-        return PydanticToolsParser(tools=[schema], first_tool_only=True)
-    return JsonOutputKeyToolsParser(key_name=name, first_tool_only=True)
+        return WholePydanticCall(tools=[schema], first_tool_only=True)
+    return WholeCall(key_name=name, first_tool_only=True)
 
 
 def _json_parser(schema: Schema | None) -> BaseOutputParser[Any]:
     if isinstance(schema, type) and is_basemodel_subclass(schema):
-        return PydanticOutputParser(pydantic_object=schema)
-    return JsonOutputParser()
+        return WholePydantic(pydantic_object=schema)
+    return WholeJson()
 
 
 def _parsed(

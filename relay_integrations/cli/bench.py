@@ -16,7 +16,7 @@ from relay_integrations.cli import options
 from relay_integrations.cli.models import ModelChoice
 from relay_integrations.cli.progress import progress_bar
 from relay_integrations.cli.terminal import Terminal
-from relay_integrations.evaluation.accuracy import BASELINES, FAMILY_NAMES, AccuracySettings, Interrupted, WorkerDied, accuracy_bench
+from relay_integrations.evaluation.accuracy import BASELINES, FAMILY_NAMES, TURNS, AccuracySettings, Interrupted, WorkerDied, accuracy_bench
 from relay_integrations.evaluation.plot import check_plot, plot_accuracy
 from relay_integrations.evaluation.report import Report, print_report
 from relay_integrations.tiny import OTHER_SMALL
@@ -46,6 +46,8 @@ relay bench accuracy --n 500 --temperature 0.6 --jobs 2 --json > accuracy.json
 relay bench accuracy --family queues --cues tiny-queues --plot queues.png
 
 relay bench accuracy --family calculator --family retrieval --policy large-only --policy relaygen
+
+relay bench accuracy --family calculator --turns large --turns small --turns rule
 
 relay bench accuracy --small {OTHER_SMALL}"""
 
@@ -98,6 +100,13 @@ def accuracy(
         list[str] | None,
         typer.Option(metavar="NAME", help=f"Who is to solve it; may be repeated. Without it: {', '.join(BASELINES)}."),
     ] = None,
+    turns: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"Who writes relaygen's answers and tool calls; may be repeated. One of: {', '.join(TURNS)}. Without it: rule.",
+        ),
+    ] = None,
     temperature: Annotated[
         float | None, typer.Option(metavar="T", help="Without it, or with 0: greedy.", rich_help_panel="Generation")
     ] = None,
@@ -127,6 +136,7 @@ def accuracy(
         seed=seed,
         families=tuple(dict.fromkeys(family or ("amounts",))),
         policies=tuple(dict.fromkeys(policy or BASELINES)),
+        turns=tuple(dict.fromkeys(turns or ())),
         options=options.request_options(temperature=temperature, top_p=top_p, top_k=top_k, max_tokens=max_tokens),
         jobs=jobs,
         tiny=choice.tiny,

@@ -1,4 +1,4 @@
-"""LangChain's standard integration tests: on scripted models that hold a conversation, through the real engine."""
+"""LangChain's standard integration tests, through the real engine: on scripted models that hold a conversation, and on the tiny pair."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from langchain_tests.integration_tests import ChatModelIntegrationTests
 
 from langchain_relay import ChatRelay
 from relay_integrations import RelayEngine
+from relay_integrations.tiny import MAX_TOKENS
 from tests.unit.talking import talking_engine
 
 Detail = Literal["audio_input", "audio_output", "reasoning_output", "cache_read_input", "cache_creation_input"]
@@ -67,3 +68,20 @@ class TestJsonSchema(Standard):
     @property
     def structured_output_kwargs(self) -> dict[str, Any]:
         return {"method": "json_schema"}
+
+
+class TestTinyPair(Standard):
+    """Real weights: all tests whose assertions are about shape, or about something that these models know."""
+
+    beyond_its_models: ClassVar[set[str]] = {
+        "test_json_mode",  # wants the keys that the prompt names
+        "test_unicode_tool_call_integration",  # wants Chinese characters
+    }
+
+    @classmethod
+    def setup_class(cls) -> None:
+        cls.engine = RelayEngine.tiny()
+
+    @property
+    def chat_model_params(self) -> dict[str, Any]:
+        return {"engine": self.engine, "max_tokens": MAX_TOKENS}

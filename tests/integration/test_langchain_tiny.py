@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal
 
 import pytest
+from langchain.agents import create_agent
+from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
+from pydantic import BaseModel, Field
 
 from langchain_relay import ChatRelay
 from relay_integrations import ModelLoadError
@@ -55,6 +59,55 @@ def test_its_template_takes_tools_calls_and_results(model: ChatRelay) -> None:
     answer = bound.invoke([question, call, ToolMessage("42", tool_call_id=call.tool_calls[0]["id"])])
     assert answer.tool_calls == []
     assert "42" in answer.text
+
+
+class Person(BaseModel):
+    """Person to return."""
+
+    name: str = Field(max_length=12)
+    age: int = Field(ge=2, le=99)
+    mood: Literal["glad", "sad"]
+
+
+@pytest.mark.parametrize("thinking", [True, False])
+@pytest.mark.parametrize("sampling", [{"temperature": 0}, {"temperature": 1.2, "top_p": 1.0}], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("method", ["function_calling", "json_schema"])
+def test_a_schema_is_always_followed(model: ChatRelay, method: Any, sampling: dict[str, Any], thinking: bool) -> None:
+    # The budget: sampled, and on a task that they do not know, the tiny models may reason without end.
+    asked = {"reasoning": thinking, "reasoning_budget": 60 if thinking else None, **sampling}
+    filled = model.with_structured_output(Person, method=method, include_raw=True, **asked)
+    for seed in range(3):
+        made: Any = filled.invoke("Mia is 12 years old.", seed=seed)
+        assert made["parsing_error"] is None
+        assert isinstance(made["parsed"], Person)
+        assert bool(made["raw"].additional_kwargs.get("reasoning_content")) == thinking
+    *_, last = model.with_structured_output(Person, method=method, **asked).stream("Mia is 12 years old.", seed=1)
+    assert isinstance(last, Person)
+
+
+def test_any_json_is_json_by_the_loosest_method(model: ChatRelay) -> None:
+    for temperature in (0, 1.2):
+        assert isinstance(model.with_structured_output(method="json_mode").invoke("Give JSON.", temperature=temperature), dict)
+
+
+@pytest.mark.parametrize("choice", ["any", "calculator", "note"])
+def test_a_forced_call_is_made_whatever_is_asked(model: ChatRelay, choice: str) -> None:
+    @tool
+    def note(text: str, urgent: bool) -> str:
+        """Write something down."""
+        return text
+
+    message = model.bind_tools([calculator, note], tool_choice=choice, parallel_tool_calls=False).invoke("How are you?")
+    (call,) = message.tool_calls
+    assert choice in ("any", call["name"])
+    assert (message.text, message.invalid_tool_calls) == ("", [])
+    assert set(call["args"]) == ({"expression"} if call["name"] == "calculator" else {"text", "urgent"})
+
+
+def test_an_agent_gives_its_answer_in_a_form(model: ChatRelay) -> None:
+    for form in (ToolStrategy(Person), ProviderStrategy(Person)):
+        agent: Any = create_agent(model.model_copy(update={"reasoning_budget": 60}), [calculator], response_format=form)
+        assert isinstance(agent.invoke({"messages": [("human", "Mia is 12 years old.")]})["structured_response"], Person)
 
 
 def test_threads_share_the_models(model: ChatRelay) -> None:

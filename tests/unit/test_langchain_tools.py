@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 import pytest
+from langchain_core.exceptions import OutputParserException
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableBinding
 from langchain_core.tools import tool
@@ -193,8 +194,40 @@ def test_the_raw_message_can_be_had_beside_what_was_read_from_it(model: ChatRela
     made = model.with_structured_output(Person, method=method, include_raw=True).invoke("'Ann' is 33.")
     assert isinstance(made["raw"], AIMessage)
     assert (made["parsed"], made["parsing_error"]) == (Person(name="Ann", age=33), None)
-    cut = model.with_structured_output(Person, method=method, include_raw=True, max_tokens=40).invoke("'Ann' is 33.")
-    assert cut["parsed"] is None
+
+
+class Sparse(BaseModel):
+    """Even half of it would be valid."""
+
+    name: str = ""
+    age: int = 0
+
+
+@pytest.mark.parametrize("schema", [Sparse, Sparse.model_json_schema()], ids=["class", "dict"])
+@pytest.mark.parametrize("method", METHODS)
+def test_an_answer_that_is_cut_off_is_an_error_wherever_it_is_cut(model: ChatRelay, method: Any, schema: Any) -> None:
+    def made(max_tokens: int, **how: Any) -> Any:
+        return model.with_structured_output(schema, method=method, max_tokens=max_tokens, **how)
+
+    whole, cut = {"name": "Ann", "age": 33}, 0
+    written = made(999, include_raw=True).invoke("'Ann' is 33.")["raw"].usage_metadata["output_tokens"]
+    for tokens in range(1, written + 1):
+        raw = made(tokens, include_raw=True).invoke("'Ann' is 33.")
+        assert raw["raw"].usage_metadata["output_tokens"] == tokens
+        if raw["parsed"] is not None:
+            assert dict(raw["parsed"]) == dict(made(tokens).invoke("'Ann' is 33.")) == whole
+            continue
+        cut += 1
+        assert "not whole" in str(raw["parsing_error"])
+        for call in (made(tokens).invoke, lambda text: list(made(tokens).stream(text))):  # noqa: B023 - called at once
+            with pytest.raises(OutputParserException, match=r"not whole: .* raise max_tokens"):
+                call("'Ann' is 33.")
+    assert cut >= written - 4, "at most the closing tag and the end of the turn may lack"
+
+
+def test_json_that_a_stop_sequence_ends_is_an_error_that_names_it(model: ChatRelay) -> None:
+    with pytest.raises(OutputParserException, match="stop sequence '33' ended it"):
+        model.with_structured_output(Sparse, method="json_schema").invoke("'Ann' is 33.", stop=["33"])
 
 
 @pytest.mark.parametrize(
