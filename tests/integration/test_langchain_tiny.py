@@ -85,11 +85,13 @@ def test_a_schema_is_always_followed(model: ChatRelay, method: Any, sampling: di
     assert isinstance(last, Person)
 
 
-def test_any_json_is_json_by_the_loosest_method(model: ChatRelay) -> None:
-    assert isinstance(model.with_structured_output(method="json_mode").invoke("Give JSON."), dict)
-    for seed in range(3):
-        made: Any = model.with_structured_output(method="json_mode", include_raw=True).invoke("Give JSON.", temperature=1.2, seed=seed)
-        assert isinstance(made["parsed"], dict) or made["raw"].response_metadata["finish_reason"] == "length"
+@pytest.mark.parametrize("sampling", [{}, *({"temperature": 1.2, "seed": seed} for seed in range(3))])
+def test_any_json_is_json_by_the_loosest_method(model: ChatRelay, sampling: dict[str, Any]) -> None:
+    made: Any = model.with_structured_output(method="json_mode", include_raw=True).invoke("Give JSON.", **sampling)
+    if made["raw"].response_metadata["finish_reason"] == "stop":
+        assert isinstance(made["parsed"], dict)
+    else:  # nothing says where an object of any form has to end
+        assert "not whole" in str(made["parsing_error"])
 
 
 @pytest.mark.parametrize("choice", ["any", "calculator", "note"])
