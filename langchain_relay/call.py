@@ -10,9 +10,9 @@ from langchain_core.messages import BaseMessage
 
 from langchain_relay.fields import RelayFields
 from langchain_relay.messages import RelayMessage, to_relay
-from langchain_relay.metadata import Reporter
 from langchain_relay.tools import read_response_format, read_tool_choice, read_tools
 from relay_integrations import AsyncRelayStream, ConfigError, Policy, RelayEngine, RelayResult, RelayStream
+from relay_integrations.adapter.report import Reporter
 
 _OF_LANGCHAIN = ("stream", "ls_structured_output_format", "structured_output_format")
 """Keyword arguments that langchain-core passes on and that say nothing to a model."""

@@ -22,7 +22,7 @@ from langchain_relay.metadata import PROVIDER
 from langchain_relay.relaying import AsyncRelaying, Relaying
 from langchain_relay.run_scope import RunScope, current_scope
 from langchain_relay.scoped_model import scope_of
-from langchain_relay.segment_trace import SegmentTrace
+from relay_integrations.adapter.segment_trace import SegmentTrace
 from langchain_relay.structured_output import Method, Schema, structured
 from langchain_relay.tools import ToolLike, read_tool_choice, read_tools
 from relay_integrations import ConfigError, MessageError, RelayEngine
