@@ -13,9 +13,9 @@ from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 
 from langchain_relay import ChatRelay
 from relay_integrations.backends.base import GenerateRequest
-from relay_integrations.backends.scripted import Reply, Vocabulary
+from relay_integrations.backends.scripted import Reply, ScriptedBackend, Vocabulary
 from tests.unit.langchain_support import Recorder, chat
-from tests.unit.support import MATHS, backend, eventually, requests, running
+from tests.unit.support import MATHS, backend, eventually, relay, requests, running
 
 pytestmark = pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")  # protocol v3 is beta
 
@@ -344,3 +344,22 @@ def test_async_calls_use_no_thread_of_the_callers() -> None:
         assert "".join([chunk.text async for chunk in model.astream("hi")]) == "The answer is 7.5."
 
     asyncio.run(main())
+
+
+def test_a_stream_that_is_left_at_the_end_of_its_loop_leaves_no_complaint_behind(caplog: pytest.LogCaptureFixture) -> None:
+    class Slow(ScriptedBackend):
+        async def release(self, session: str) -> None:
+            await asyncio.sleep(0.05)
+            await super().release(session)
+
+    async def leave(model: ChatRelay) -> None:
+        async for _ in model.astream("hi"):
+            break
+
+    with relay(Slow([Reply("one two three", stall_after=1)] * 20, name="L"), "x", policy="large-only") as engine:
+        for _ in range(20):
+            asyncio.run(leave(ChatRelay(engine=engine)))
+        gc.collect()
+        assert eventually(lambda: running(engine) == 0)
+    gc.collect()
+    assert not caplog.records
