@@ -38,11 +38,12 @@ def stopped(model: ChatRelay) -> bool:
     return running(model.engine) == 0 and not any(backend(model.engine, role).sessions for role in ("large", "small"))
 
 
-async def reached(model: ChatRelay) -> None:
-    """Waits until the second segment has begun."""
+async def reached(model: ChatRelay, recorder: Recorder | None = None) -> None:
+    """Waits until the second segment has begun, and the recorder has heard of it."""
     engine = model.engine
     assert engine is not None
     assert await asyncio.to_thread(eventually, lambda: requests(engine) == 2 and running(engine) == 1)
+    assert recorder is None or await asyncio.to_thread(eventually, lambda: bool(recorder.reasons))
 
 
 def assert_left(model: ChatRelay, recorder: Recorder, error: type[BaseException]) -> None:
@@ -231,7 +232,7 @@ def test_a_timeout_around_a_call_is_a_cancellation() -> None:
         async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as others:
 
             async def run_out() -> None:
-                await reached(model)
+                await reached(model, recorder)
                 limit.reschedule(asyncio.get_running_loop().time())
 
             others.create_task(run_out())
@@ -248,7 +249,7 @@ def test_an_async_stream_of_protocol_v3_that_is_closed_is_reported() -> None:
         async with await model.astream_events("hi", {"callbacks": [recorder]}, version="v3") as stream:
             events: AsyncIterator[Any] = aiter(stream)
             await anext(events)
-            await reached(model)
+            await reached(model, recorder)
 
     recorder, model = Recorder(), held()
     asyncio.run(main())
