@@ -8,10 +8,11 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from langchain_relay.fields import RelayFields
+from langchain_relay.fields import RelayFields, read_cue_profile
 from langchain_relay.messages import RelayMessage, to_relay
 from langchain_relay.metadata import Reporter
-from langchain_relay.tools import read_response_format, read_tool_choice, read_tools
+from langchain_relay.schemas import read_response_format
+from langchain_relay.tools import read_tool_choice, read_tools
 from relay_integrations import AsyncRelayStream, ConfigError, Policy, RelayEngine, RelayResult, RelayStream
 
 _OF_LANGCHAIN = ("stream", "ls_structured_output_format", "structured_output_format")
@@ -74,21 +75,41 @@ def read_call(
     options = {**model.default_options(), **{key: value for key, value in kwargs.items() if key not in _OF_LANGCHAIN}}
     if stop is not None:
         options["stop"] = stop
-    if streamed and options.get("n", 1) != 1:
+    if options.get("n", 1) is None:
+        del options["n"]
+    if streamed and isinstance(n := options.get("n"), int) and n > 1:
         raise ConfigError(f"n={options['n']} answers cannot be streamed: leave n out, or use invoke, batch or generate")
     tools = read_tools(options.pop("tools", None) or ())
     _put(options, "tool_choice", read_tool_choice(options.pop("tool_choice", None), tools))
     _put(options, "response_format", read_response_format(options.pop("response_format", None)))
-    names, asked = model.names, options.pop("model", None)
-    policy = None if asked is None else names.policy_of(asked)
+    names, (name, policy) = model.names, read_policy(model, options.pop("model", None), options.pop("policy", None))
     reporter = Reporter(
-        model=names.of_policy(policy or names.policy),
-        policy=policy or names.policy,
+        model=names.of_policy(name),
+        policy=name,
         large=names.large,
         small=names.small,
         max_segments=model.max_segments,
     )
-    return Call(to_relay(messages), tools, model.policy_for(policy), options, reporter)
+    return Call(to_relay(messages), tools, policy, options, reporter)
+
+
+def read_policy(model: RelayFields, asked: Any, policy: Any) -> tuple[str, Policy | None]:
+    """The name of the policy that a call runs, and the policy itself where it is not the engine's own.
+
+    Args:
+        model: The chat model.
+        asked: What the call says is its `model`: a policy by its name, or one of the two models.
+        policy: What it says is its `policy`.
+
+    Raises:
+        ConfigError: They name no policy, or both name one.
+    """
+    if asked is not None and policy is not None:
+        raise ConfigError("model=… and policy=… both choose a policy: leave one of them out")
+    if isinstance(policy, Policy):
+        return policy.name, policy if model.cue_profile is None else policy.with_cues(read_cue_profile(model.cue_profile))
+    name = model.names.policy_of(asked) if asked is not None else policy
+    return name or model.names.policy, model.policy_for(name)
 
 
 def _put(options: dict[str, Any], name: str, value: Any) -> None:

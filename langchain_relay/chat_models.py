@@ -13,7 +13,7 @@ from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from typing_extensions import override
 
-from langchain_relay.call import Call, answers, read_call
+from langchain_relay.call import Call, answers, read_call, read_policy
 from langchain_relay.chunks import ChunkWriter, to_chat_result
 from langchain_relay.fields import RelayFields
 from langchain_relay.identity import identity
@@ -57,7 +57,8 @@ class ChatRelay(RelayFields):
         max_segments: How many such runs there are at most, and how many segments `response_metadata["relay"]` lists.
         profile: What LangChain is told of the model's abilities; filled in as far as it is known before loading.
 
-    Per call, `model="…"` names another policy (`model="large-only"`) or one of the two models, which then runs alone. Handoffs are
+    Per call, `policy=…` runs another policy, as does `model="…"` by its name (`model="large-only"`) or by that of one of the two models,
+    which then runs alone. Handoffs are
     custom events of the name `relay_handoff`. Reasoning is in `additional_kwargs["reasoning_content"]`, or in blocks of its own with
     `output_version="v1"`; figures are in `response_metadata["relay"]`. A forced tool call and JSON output need backends that can
     constrain what they write; others raise `NotSupported`.
@@ -91,17 +92,14 @@ class ChatRelay(RelayFields):
         own = [self.stop] if isinstance(self.stop, str) else self.stop
         params = super()._get_ls_params(stop=own if stop is None else stop, **kwargs)
         params["ls_provider"] = PROVIDER
-        params["ls_model_name"] = self._reported_name(kwargs.get("model"))
+        params["ls_model_name"] = self._reported_name(kwargs.get("model"), kwargs.get("policy"))
         return params
 
-    def _reported_name(self, model: Any) -> str:
-        names = self.names
-        if not isinstance(model, str):
-            return names.model
+    def _reported_name(self, model: Any, policy: Any) -> str:
         try:
-            return names.of_policy(names.policy_of(model))
-        except ConfigError:
-            return model  # the call itself will say what is wrong with it
+            return self.names.of_policy(read_policy(self, model, policy)[0])
+        except ConfigError:  # the call itself will say what is wrong with it
+            return model if isinstance(model, str) else self.names.model
 
     @override
     def get_token_ids(self, text: str) -> list[int]:
@@ -139,7 +137,7 @@ class ChatRelay(RelayFields):
             tools: Anything that LangChain takes for a tool; an empty list binds none.
             tool_choice: "auto"; "none"; "any", "required" or True (some call); or a tool's name. All but the first two need backends
                 that can constrain their output.
-            strict: Whether the arguments must follow the tool's schema; goes into its definition.
+            strict: Goes into the tools' definitions, which the model is shown. Only forced calls are held to their schemas.
             parallel_tool_calls: Whether there may be several calls in one answer.
             **kwargs: Further arguments of each call.
 

@@ -102,8 +102,17 @@ class RelayFields(ScopedChatModel):
         for role, price in (self.prices or {}).items():
             if not isinstance(price, Prices):
                 checked(Prices, price, f"prices[{role!r}]")
+        if self.output_version not in (None, "v0", "v1"):
+            raise ConfigError(f"output_version={self.output_version!r} is unknown; there are: 'v0', 'v1'")
         read_options(**self.default_options())
         return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_one_model(cls, values: Any) -> Any:
+        if isinstance(values, dict) and ("model" in values or "model_name" in values):
+            raise ConfigError("a relay has two models: say large=… and small=… (and policy=… for who writes when)")
+        return values
 
     @model_validator(mode="after")
     def _set_relay_version(self) -> Self:

@@ -17,6 +17,9 @@ def identity(model: RelayFields) -> dict[str, Any]:
     """All that an answer depends on, but for what a call itself says. Known before anything is loaded."""
     own: dict[str, Any] = {
         "model": model.names.model,
+        # Of the message's form, not of the answer; but the cache keeps messages.
+        "output_version": model.output_version,
+        "max_segments": model.max_segments,
         "policy": _policy(model.policy),
         "cue_profile": None if model.cue_profile is None else _cues(read_cue_profile(model.cue_profile)),
     }
