@@ -8,10 +8,12 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from relay_integrations.chat.response_format import ResponseFormat
+from relay_integrations.chat.tool_choice import ToolChoice
 from relay_integrations.errors import ConfigError
-from relay_integrations.roles import Role
+from relay_integrations.roles import ROLES, Role
 from relay_integrations.sampling import Sampling
-from relay_integrations.validation import explain
+from relay_integrations.validation import explain, without_surrogates
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -35,6 +37,11 @@ class RequestOptions(BaseModel):
         template_options: Further keyword arguments for both chat templates.
         large_token_budget: Most tokens by the large model: a number, or a share (0 < x < 1) of max_tokens.
         reasoning_budget: Most reasoning tokens; the closing tag is then forced.
+        tool_choice: "auto" (default): the model decides; "none": no tools are offered; "required" (or "any"): it has to call one;
+            a tool's name, or OpenAI's dict with one: it has to call that one.
+        parallel_tool_calls: False: at most one call. None leaves it to the model, and calls a tool that `tool_choice` names once.
+        response_format: As in OpenAI's API: {"type": "json_object"}, or {"type": "json_schema", "json_schema": {"schema": …}}. The
+            answer, where it is no tool call, then follows the schema. The model is not told: say in the prompt what you want.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -56,6 +63,9 @@ class RequestOptions(BaseModel):
     template_options: dict[str, Any] = Field(default_factory=dict)
     large_token_budget: int | float | None = Field(None, ge=0)
     reasoning_budget: int | None = Field(None, ge=0)
+    tool_choice: ToolChoice = ToolChoice()
+    parallel_tool_calls: bool | None = None
+    response_format: ResponseFormat | None = None
 
     @field_validator("stop", mode="before")
     @classmethod
@@ -67,7 +77,17 @@ class RequestOptions(BaseModel):
     def _not_empty(cls, stop: tuple[str, ...]) -> tuple[str, ...]:
         if any(not s for s in stop):
             raise ValueError("a stop sequence cannot be empty")
-        return stop
+        return tuple(without_surrogates(s) for s in stop)
+
+    @field_validator("tool_choice", mode="before")
+    @classmethod
+    def _read_tool_choice(cls, choice: Any) -> ToolChoice:
+        return ToolChoice.read(choice)
+
+    @field_validator("response_format", mode="before")
+    @classmethod
+    def _read_response_format(cls, asked: Any) -> ResponseFormat | None:
+        return ResponseFormat.read(asked)
 
     @field_validator("large_token_budget")
     @classmethod
@@ -80,6 +100,12 @@ class RequestOptions(BaseModel):
     def _share_needs_total(self) -> RequestOptions:
         if isinstance(self.large_token_budget, float) and self.max_tokens is None:
             raise ValueError("large_token_budget as a share needs max_tokens, of which it is a share")
+        return self
+
+    @model_validator(mode="after")
+    def _one_demand(self) -> RequestOptions:
+        if self.tool_choice.forced and self.response_format is not None:
+            raise ValueError('tool_choice asks for a tool call and response_format for JSON: leave one out, or use tool_choice="auto"')
         return self
 
     def sampling(self, role: Role, own: Sampling) -> Sampling:
@@ -152,6 +178,22 @@ def read_failure_rules(on_failure: OnFailure | Mapping[str, Any] | FailureRules 
         raise ConfigError(f"on_failure must be a word or a mapping, not {type(on_failure).__name__}")
     fields = {"large": on_failure, "small": on_failure} if isinstance(on_failure, str) else dict(on_failure or {})
     return checked(FailureRules, fields, "on_failure")
+
+
+def read_prices(prices: Mapping[Role, Prices | Mapping[str, float]] | None) -> dict[Role, Prices]:
+    """Reads `prices`: those of each role, or their fields.
+
+    Raises:
+        ConfigError: Names the role or field and what is wrong with it.
+    """
+    read: dict[Role, Prices] = {}
+    if not isinstance(prices, Mapping | None):
+        raise ConfigError(f"prices must be a mapping from role to prices, not {type(prices).__name__}")
+    for role, price in (prices or {}).items():
+        if role not in ROLES:
+            raise ConfigError(f"prices has an unknown role {role!r}; the roles are: {', '.join(ROLES)}")
+        read[role] = price if isinstance(price, Prices) else checked(Prices, price, f"prices[{role!r}]")
+    return read
 
 
 def checked(model: type[Model], fields: Mapping[str, Any], what: str) -> Model:

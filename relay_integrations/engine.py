@@ -11,23 +11,32 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import wait
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from relay_integrations.backends import backend_class
-from relay_integrations.backends.base import Backend
-from relay_integrations.chat.messages import MessagesInput, read_messages, read_tools
-from relay_integrations.config import FailureRules, OnFailure, Prices, RequestOptions, checked, read_failure_rules, read_options
+from relay_integrations.backends.base import Backend, RenderOptions
+from relay_integrations.chat.messages import MessagesInput, parse_messages, read_messages, read_tools
+from relay_integrations.config import (
+    FailureRules,
+    OnFailure,
+    Prices,
+    RequestOptions,
+    read_failure_rules,
+    read_options,
+    read_prices,
+)
 from relay_integrations.cues.profile import GENERIC, CueProfile, find_profile, load_profile, read_profile
-from relay_integrations.errors import ConfigError, GenerationError
+from relay_integrations.errors import ConfigError, GenerationError, MessageError
 from relay_integrations.health import Health
-from relay_integrations.job import Job, prepare
-from relay_integrations.loop import LoopThread
+from relay_integrations.job import Job, constraints_of, prepare
+from relay_integrations.loop import LoopThread, Make, T
 from relay_integrations.policies import Policy, make_policy
 from relay_integrations.result import RelayResult
 from relay_integrations.roles import ROLES, Role
 from relay_integrations.run import RelayRun, failed_before_start
 from relay_integrations.sink import Collector, EventQueue, Sink
 from relay_integrations.stream import AsyncRelayStream, RelayStream
+from relay_integrations.validation import without_surrogates
 
 Tools = Sequence[Mapping[str, Any]]
 
@@ -75,7 +84,7 @@ class RelayEngine:
                 kind = type(backend).__name__
                 raise ConfigError(f"{role} must be a Backend, not {kind}; RelayEngine.from_pretrained takes names and paths")
         self.rules = read_failure_rules(on_failure)
-        self.prices = _read_prices(prices)
+        self.prices = read_prices(prices)
         self.health = Health(self.rules, clock)
         self._clock = clock
         self._owns_backends = owns_backends
@@ -126,13 +135,16 @@ class RelayEngine:
             backend: Kind of backend, a key of `relay_integrations.backends.BACKENDS`; "transformers" needs the extra of that name.
             large_options: What the backend's `from_pretrained` takes (device, dtype, device_map, …), for the large model alone.
             small_options: The same for the small one.
-            **settings: As in `RelayEngine`; what both models share (device, dtype, device_map, trust_remote_code) may stand here too.
+            **settings: As in `RelayEngine`; what both models share (device, dtype, device_map, trust_remote_code, tool_format) may stand
+                here too.
 
         Raises:
             ModelLoadError: A model, tokenizer or chat template cannot be loaded; names the folder and the way out.
         """
         load = backend_class(backend).from_pretrained
-        shared: dict[str, Any] = {k: settings.pop(k) for k in ("device", "dtype", "device_map", "trust_remote_code") if k in settings}
+        shared: dict[str, Any] = {
+            k: settings.pop(k) for k in ("device", "dtype", "device_map", "trust_remote_code", "tool_format") if k in settings
+        }
         return cls(
             load(large, **{**shared, **dict(large_options or {})}),
             load(small, **{**shared, **dict(small_options or {})}),
@@ -166,14 +178,7 @@ class RelayEngine:
         """
         self._not_inside("generate", "agenerate")
         job = self._job(messages, tools, policy, options)
-        future = self._loop.submit(lambda: self._collect(job))
-        try:
-            while not wait([future], timeout=0.5).done:  # in short turns, so that a Ctrl-C is not missed
-                pass
-            return future.result()
-        except BaseException:  # KeyboardInterrupt too: the models must not go on for nobody
-            future.cancel()
-            raise
+        return self._wait_for(lambda: self._collect(job))
 
     async def agenerate(
         self,
@@ -212,6 +217,36 @@ class RelayEngine:
         queue, cancel = self._start(self._job(messages, tools, policy, options))
         return AsyncRelayStream(queue, cancel)
 
+    def encode(self, text: str, *, role: Role = "large") -> list[int]:
+        """The ids of a text in the vocabulary of one of the models, without special tokens."""
+        self._not_inside("encode", "backends[role].encode")
+        try:
+            without_surrogates(text)
+        except ValueError as e:
+            raise MessageError(str(e)) from e
+        return self._wait_for(lambda: self.backends[role].encode(text))
+
+    def prompt_ids(
+        self,
+        messages: MessagesInput,
+        *,
+        tools: Tools | None = None,
+        role: Role = "large",
+        reasoning: bool | None = None,
+        template_options: Mapping[str, Any] | None = None,
+    ) -> tuple[int, ...]:
+        """The ids of a conversation as one of the models reads it, rendered by its own chat template: to count them, say.
+
+        Any part of a conversation will do; whether it can be answered is not checked.
+
+        Raises:
+            MessageError: A message is malformed, or the template refuses the conversation.
+        """
+        self._not_inside("prompt_ids", "backends[role].render")
+        parsed, checked_tools = parse_messages(messages), read_tools(tools)
+        options = RenderOptions(reasoning=reasoning, template=dict(template_options or {}))
+        return self._wait_for(lambda: self.backends[role].render(parsed, checked_tools, options)).ids
+
     def close(self) -> None:
         """Cancels what runs, closes the backends that the engine opened, and stops its thread. May be called twice."""
         self._loop.close(self._aclose_backends if self._owns_backends else None)
@@ -231,6 +266,15 @@ class RelayEngine:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.aclose()
+
+    def __copy__(self) -> Self:
+        return self  # whoever copies what holds an engine means to share it
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an engine cannot be pickled: it holds models and a thread; build one where it is needed")
 
     def __repr__(self) -> str:
         names = (f"{role}={backend.capabilities.name!r}" for role, backend in self.backends.items())
@@ -259,12 +303,15 @@ class RelayEngine:
     def _job(self, messages: MessagesInput, tools: Tools | None, policy: str | Policy | None, options: dict[str, Any]) -> Job:
         read = read_options(**options)
         seed = random.getrandbits(31) if read.seed is None else read.seed
+        chosen = self.policy if policy is None else self._resolve_policy(policy)
+        offered = read_tools(tools)
         job = Job(
             backends=self.backends,
-            policy=self.policy if policy is None else self._resolve_policy(policy),
+            policy=chosen,
             options=read,
             messages=read_messages(messages),
-            tools=read_tools(tools),
+            tools=[] if read.tool_choice.mode == "none" else offered,
+            constraints=constraints_of(self.backends, chosen, read, offered),
             rules=self.rules,
             health=self.health,
             prices=self.prices,
@@ -331,17 +378,17 @@ class RelayEngine:
             if isinstance(error, BaseException):
                 raise error
 
+    def _wait_for(self, make: Make[T]) -> T:
+        """Runs a coroutine on the engine's thread and waits for what it returns."""
+        future = self._loop.submit(make)
+        try:
+            while not wait([future], timeout=0.5).done:  # in short turns, so that a Ctrl-C is not missed
+                pass
+            return future.result()
+        except BaseException:  # KeyboardInterrupt too: the models must not go on for nobody
+            future.cancel()
+            raise
+
     def _not_inside(self, method: str, instead: str) -> None:
         if self._loop.inside:
             raise ConfigError(f"{method}() would wait for itself on the engine's own thread; use {instead}() there")
-
-
-def _read_prices(prices: Mapping[Role, Prices | Mapping[str, float]] | None) -> dict[Role, Prices]:
-    read: dict[Role, Prices] = {}
-    if not isinstance(prices, Mapping | None):
-        raise ConfigError(f"prices must be a mapping from role to prices, not {type(prices).__name__}")
-    for role, price in (prices or {}).items():
-        if role not in ROLES:
-            raise ConfigError(f"prices has an unknown role {role!r}; the roles are: {', '.join(ROLES)}")
-        read[role] = price if isinstance(price, Prices) else checked(Prices, price, f"prices[{role!r}]")
-    return read

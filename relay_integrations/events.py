@@ -29,8 +29,9 @@ class Usage:
         reasoning_tokens: Output tokens up to and including the closing think tag.
         large_tokens: Output tokens by the large model.
         small_tokens: Output tokens by the small model.
-        forced_tokens: Tokens that no model wrote (a closing tag forced by `reasoning_budget`); in no other count.
-        discarded_tokens: Tokens generated and dropped again (look-ahead at a sentence end, a rolled-back EOS).
+        forced_tokens: Tokens that no model wrote (a closing tag that was forced); in no other count.
+        discarded_tokens: Tokens generated and dropped again (look-ahead at a sentence end, a rolled-back EOS, the free beginning of
+            an answer that has to follow a schema).
         handoffs: Number of handoffs by reason.
         requests: Requests to either backend.
         sent_tokens: Prompt tokens sent over all requests.
@@ -139,10 +140,15 @@ class ToolCallDelta(Event):
 
 @dataclass(slots=True, kw_only=True)
 class ReasoningClosed(Event):
-    """The reasoning has ended: closed by a role, or forced because `reasoning_budget` was spent (`by="budget"`)."""
+    """The reasoning has ended: closed by a role, or by force.
+
+    Attributes:
+        by: The role; "budget" where `reasoning_budget` was spent; "constraint" where a model ended its turn in the reasoning and an
+            answer is owed that follows a tool choice or a response format.
+    """
 
     type: ClassVar[str] = "reasoning_closed"
-    by: Role | Literal["budget"]
+    by: Role | Literal["budget", "constraint"]
     position: int
 
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING
 
 from relay_integrations.backends.base import BACKEND_ERRORS, Backend, Chunk, GenerateRequest, StopHints
+from relay_integrations.errors import ConstraintFailed
 from relay_integrations.policies.base import Plan
 from relay_integrations.roles import Role, SegmentEndCause
 from relay_integrations.sampling import derive_seed
@@ -70,6 +71,7 @@ class SegmentRun:
 
         Raises:
             HopFailed: The backend failed, also when tried again.
+            ConstraintFailed: The answer cannot be held to its constraint; that is not the backend's fault, and counts as none.
         """
         self._plan = plan
         self._watch = SegmentWatch(plan.stop, self._transcript.tail, self.segment.length, sentence_over=self._transcript.sentence_over)
@@ -152,7 +154,7 @@ class SegmentRun:
 
     async def _catch_up(self) -> None:
         """Encodes what the other model wrote, where this one has another vocabulary."""
-        if pending := self._transcript.pending(self.role):
+        while pending := self._transcript.pending(self.role):
             try:
                 self._transcript.extend(self.role, await self._backend.encode(pending))
             except BACKEND_ERRORS as e:
@@ -171,7 +173,8 @@ class SegmentRun:
                 strings=(*job.options.stop, *(rule.cues.cues if rule.cues else ()), *((".", "!", "?", "\n\n") if rule.sentences else ()))
             ),
             top2=self._plan.top2,
-            grammar=self._plan.grammar,
+            constraint=self._plan.constraint,
+            constraint_start=t.span_start(role) if self._plan.constraint is not None else 0,
         )
 
     async def _take(self, chunk: Chunk) -> SegmentEnd | None:
@@ -213,22 +216,24 @@ class SegmentRun:
         before = segment.length
         t.add_text(text)
         cut = None
-        if reader.in_call:
+        if t.in_call:
             self._watch.skip(text)
         elif rule.past_tool_calls or not reader.calls:
             cut = self._watch.feed(text, len(segment.ids) - 1)
         if cut is not None:
             t.cut(cut.chars)
             text = text[: max(0, segment.length - before)]
-        closings, channel, in_call = reader.closings, reader.channel, reader.in_call
+        closings, channel, in_call = reader.closings, reader.channel, t.in_call
         reader.feed(text, self.role, segment.index, t.output_tokens)
-        t.channel, t.in_call = reader.channel, reader.in_call
-        if reader.stopped is not None:
+        t.channel, t.in_call = reader.channel, reader.in_call or reader.leading
+        if reader.over:
             return SegmentEnd(self.role, "stop")
         if reader.closings != closings:
             t.close_reasoning()
             if rule.think_end:
                 return SegmentEnd(self.role, "think_end")
+        if reader.answering:
+            return SegmentEnd(self.role, "constraint")
         if cut is not None:
             t.sentence_over = cut.cause == "sentence_end"
             return SegmentEnd(self.role, cut.cause, cut.cue)
@@ -268,6 +273,8 @@ async def _next_chunk(chunks: AsyncGenerator[Chunk, None]) -> Chunk | None:
     except asyncio.CancelledError as e:
         if (task := asyncio.current_task()) is not None and not task.cancelling():
             raise HopFailed(RuntimeError("the backend cancelled its own generation")) from e
+        raise
+    except ConstraintFailed:
         raise
     except BACKEND_ERRORS as e:
         raise HopFailed(e) from e

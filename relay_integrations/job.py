@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from relay_integrations.backends.base import BACKEND_ERRORS, Backend, Prompt, RenderOptions
+from relay_integrations.chat.constraint import Constraint, constrain
 from relay_integrations.chat.messages import Message
 from relay_integrations.config import FailureRules, Prices, RequestOptions
 from relay_integrations.errors import BackendError, ConfigError, PromptTooLong, RelayError
@@ -27,6 +28,8 @@ class Job:
 
     Attributes:
         backends: Of both roles.
+        tools: Those that are offered.
+        constraints: What the answer has to be, by role, as each writes tool calls; empty where it is free.
         prompts: Rendered once, filled by `prepare`; only of the roles that take part.
         alone: A role that has to do without the other from the start (cool-down, window, failed template), and `why`.
         session: Name under which backends keep state for this request's relays.
@@ -43,6 +46,7 @@ class Job:
     seed: int
     session: str
     started: float
+    constraints: Mapping[Role, Constraint] = field(default_factory=dict)
     prompts: dict[Role, Prompt] = field(default_factory=dict)
     alone: Role | None = None
     why: str = ""
@@ -65,12 +69,27 @@ class Job:
         return int.from_bytes(hashlib.blake2b(repr(ids).encode(), digest_size=6).digest(), "big")
 
 
+def constraints_of(
+    backends: Mapping[Role, Backend], policy: Policy, options: RequestOptions, tools: Sequence[dict[str, Any]]
+) -> dict[Role, Constraint]:
+    """What the answer has to be, as each role that takes part writes tool calls; empty where it is free.
+
+    Raises:
+        ConfigError: The tool choice asks for a call that no tool allows, or a tool's parameters are no schema.
+    """
+    choice, parallel, response = options.tool_choice, options.parallel_tool_calls, options.response_format
+    allowed = choice.choose(tools)
+    found = {role: constrain(allowed, choice, parallel, response, backends[role].capabilities.tool_format) for role in policy.roles}
+    return {role: constraint for role, constraint in found.items() if constraint is not None}
+
+
 async def prepare(job: Job) -> None:
     """Renders the prompt for each role that takes part, and checks that it fits.
 
     Raises:
         PromptTooLong: It leaves no room in the window of the large model (of the only model, where one is used alone).
-        ConfigError: A backend cannot count penalties over the whole output.
+        ConfigError: A backend cannot count penalties over the whole output, or cannot follow a schema.
+        NotSupported: A backend cannot constrain its model, and the answer has to follow a constraint.
         BackendError: The leader's backend fails and the rules do not allow to go on without it.
     """
     wanted = list(job.policy.roles)
@@ -108,6 +127,8 @@ async def _render_all(job: Job, roles: Sequence[Role]) -> list[Prompt | Exceptio
 async def _render(job: Job, role: Role) -> Prompt | Exception:
     options = RenderOptions(reasoning=job.options.reasoning, template=job.options.template_options)
     try:
+        if role in job.constraints:
+            await job.backends[role].check_constraint(job.constraints[role])
         prompt = await job.backends[role].render(job.messages, job.tools, options)
         if not isinstance(prompt, Prompt):
             raise TypeError(f"render() gave {type(prompt).__name__}, not Prompt")

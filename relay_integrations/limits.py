@@ -59,6 +59,6 @@ class Limits:
             limits.append((large_left, "budget"))
         if self._reasoning_budget is not None and t.channel == "reasoning" and not t.reasoning_closed:
             limits.append((self._reasoning_budget - t.output_tokens, "budget"))
-        if of_plan is not None and not t.in_call:  # one role writes a whole call
+        if of_plan is not None and not t.in_call:
             limits.append((of_plan, "segment_limit"))
         return min(limits, key=lambda limit: limit[0])

@@ -23,6 +23,7 @@ HandoffReason = Literal[
     "schedule",
     "budget",
     "fallback",
+    "constraint",  # the answer begins that has to follow a tool choice or a response format
 ]
 
 SegmentEndCause = Literal[
@@ -35,6 +36,7 @@ SegmentEndCause = Literal[
     "eos",
     "stop",
     "repetition",
+    "constraint",
     "error",
     "cancelled",
 ]

@@ -10,7 +10,7 @@ from typing import Literal
 
 from relay_integrations.chat.reader import OutputReader
 from relay_integrations.chat.tags import translate
-from relay_integrations.chat.tool_calls import HERMES
+from relay_integrations.chat.tool_formats import call_id
 from relay_integrations.director import Director
 from relay_integrations.errors import RelayError
 from relay_integrations.events import Event, Handoff, RelayFailed, RelayFinished, SegmentFinished, SegmentStarted, Usage
@@ -48,7 +48,8 @@ class RelayRun:
             )
             for role, prompt in job.prompts.items()
         }
-        key = job.key
+        key, forms = job.key, {role: job.backends[role].capabilities.tool_format for role in sides}
+        short_ids = any(form.short_ids for form in forms.values())
         self.transcript = Transcript(sides, tools=bool(job.tools), key=key + choice)
         tags = [side.tags for side in sides.values() if side.tags]
         self.reader = OutputReader(
@@ -57,9 +58,12 @@ class RelayRun:
             tags=tags,
             reasoning_open=any(side.reasoning_open for side in sides.values()),
             stops=job.options.stop,
-            tools=HERMES if job.tools else None,
-            call_id=lambda index: f"call_{key:012x}{choice:x}{index:02x}",
+            tools=forms if job.tools else None,
+            most_calls=1 if job.options.parallel_tool_calls is False else None,
+            hold_answer=bool(job.constraints),
+            call_id=lambda index: call_id(key, choice, index, short=short_ids),
         )
+        self.transcript.in_call = self.reader.leading
         self.limits = Limits(job, self.transcript, has_reasoning=bool(tags))
         self.meter = Meter(job, self.transcript)
         self.director = Director(job, self.transcript, self.limits)
@@ -120,6 +124,7 @@ class RelayRun:
             if plan is not None and self._full(plan.role):
                 ended = dataclasses.replace(ended, cause="length")
                 break
+        self.reader.finish()  # closes a call that was cut, within its segment
         self._close_segment(ended, last=True)
         self._finish(ended)
 
@@ -130,20 +135,30 @@ class RelayRun:
 
     async def _after(self, plan: Plan, ended: SegmentEnd) -> Plan | None:
         """The next plan after a segment ended, for whichever cause."""
+        if self.reader.leading:
+            self._drop_lead()
         if ended.cause == "error":
             return self.director.after_failure(ended.role, self._error)
         if ended.cause == "budget":
-            return await self._force_close(plan, ended) if self.limits.reasoning_spent() else self.director.after_budget()
+            return await self._force_close(plan, ended, "budget") if self.limits.reasoning_spent() else self.director.after_budget()
         if ended.cause == "segment_limit" and plan.role == "small" and self.limits.window_left("small") <= 0:
             return self.director.after_window()
-        following = self.director.next(ended)
+        following, owing = self.director.next(ended), self.director.owes_answer
         ids = self.transcript.current.ids
-        if following is not None and ids and ids[-1] in self.job.backends[ended.role].capabilities.eos_ids:
+        if (following is not None or owing) and ids and ids[-1] in self.job.backends[ended.role].capabilities.eos_ids:
             self.transcript.drop_last()  # the end of the turn was not for this role to say
+        if following is None and owing:
+            open_reasoning = self.reader.channel == "reasoning"
+            return await self._force_close(plan, ended, "constraint") if open_reasoning else self.director.answer("constraint")
         return following
 
-    async def _force_close(self, plan: Plan, ended: SegmentEnd) -> Plan | None:
-        """The reasoning budget is spent: writes the closing tag, which no role is charged for, and goes on with the answer."""
+    def _drop_lead(self) -> None:
+        """What stands in front of an answer under a constraint has not opened the reasoning: none of it is the answer's."""
+        self.transcript.cut(0)
+        self.reader.drop_lead()
+
+    async def _force_close(self, plan: Plan, ended: SegmentEnd, by: Literal["budget", "constraint"]) -> Plan | None:
+        """The reasoning has to end: writes the closing tag, which no role is charged for, and goes on with the answer."""
         t, own = self.transcript, self.transcript.sides[plan.role].tags
         tags = own or next(side.tags for side in t.sides.values() if side.tags)
         text = ("" if t.tail.endswith("\n") else "\n") + tags.close + "\n\n"
@@ -153,7 +168,7 @@ class RelayRun:
             self._failed(plan.role, e)
             return self.director.after_failure(plan.role, e)
         t.roll_back()
-        self.reader.close_reasoning(t.output_tokens)
+        self.reader.close_reasoning(t.output_tokens, by)
         if self.reader.stopped is not None:
             return None
         self._close_segment(ended)
@@ -166,7 +181,8 @@ class RelayRun:
 
     def _switch(self, plan: Plan, ended: SegmentEnd | None) -> None:
         """Opens the plan's segment, unless its role goes on in the one that is open; that it goes on alone is to be seen."""
-        if self._segment is not None and self._segment.role == plan.role and plan.reason not in ("budget", "fallback"):
+        apart = plan.reason in ("budget", "fallback") or plan.constraint is not None
+        if self._segment is not None and self._segment.role == plan.role and not apart:
             return
         last = self.transcript.segments[-1].role if self.transcript.segments else None
         self._close_segment(ended)
@@ -190,6 +206,10 @@ class RelayRun:
             self._handoffs += 1
         segment = self.transcript.begin(role, plan.reason)
         self._segment = SegmentRun(self, segment)
+        if plan.constraint is not None and self.reader.holding:
+            self.transcript.begin_span()
+            self.transcript.in_call = False
+            self.reader.open_answer(calls_only=self.job.options.tool_choice.forced)
         self.reader.mark(
             SegmentStarted(
                 index=segment.index,
@@ -246,7 +266,6 @@ class RelayRun:
         )
 
     def _finish(self, ended: SegmentEnd | None) -> None:
-        self.reader.finish()
         reason: FinishReason = "stop"
         if self.reader.stopped is not None:
             pass
@@ -258,8 +277,8 @@ class RelayRun:
         self.emit(RelayFinished(finish_reason=reason, stop_sequence=self.reader.stopped, usage=usage, seed=self.job.seed, time=self.now()))
 
     def _fail(self, reason: Literal["error", "cancelled"], message: str) -> None:
-        self._close_segment(None, "cancelled" if reason == "cancelled" else "error", last=True)
         self.reader.finish()
+        self._close_segment(None, "cancelled" if reason == "cancelled" else "error", last=True)
         self.emit(RelayFailed(finish_reason=reason, error=message, usage=self.meter.usage(), seed=self.job.seed, time=self.now()))
 
     def _name(self, role: Role) -> str:

@@ -80,7 +80,7 @@ class Transcript:
         self.shared = len({(s.vocabulary, s.reasoning_open, s.tags) for s in sides.values()}) == 1
         shared_ids: list[int] = []
         self._output: dict[Role, list[int]] = {role: shared_ids if self.shared else [] for role in sides}
-        self._unsent: dict[Role, str] = dict.fromkeys(sides, "")
+        self._unsent: dict[Role, list[str]] = {role: [] for role in sides}  # in pieces, encoded one by one
         if not self.shared:
             self._open_reasoning()
         self.segments: list[Segment] = []
@@ -92,9 +92,11 @@ class Transcript:
         self.channel: Channel = "reasoning" if any(s.reasoning_open for s in sides.values()) else "answer"
         self.reasoning_closed = False
         self.reasoning_tokens = 0
-        self.in_call = False
+        self.in_call = False  # what one role has to write whole: a tool call, or what may still open the reasoning
         self.sentence_over = False  # the text ends with a sentence end that a segment was ended for
         self.unread: list[int] = []  # the latest ids, while the character that they begin has not come
+        self._span: int | None = None  # the segment with which the constrained text begins
+        self._span_from: dict[Role, int] = {}  # where it begins in each side's output
 
     @property
     def output_tokens(self) -> int:
@@ -164,6 +166,24 @@ class Transcript:
         """Drops the last tokens of the current segment, which have no text: an end-of-sequence token that does not end the run."""
         self._drop_last(count)
 
+    def begin_span(self) -> None:
+        """The text of the current segment, and of those behind it, has to follow a constraint."""
+        self._span = self.current.index
+        for role in self.sides:
+            if self.pending(role):
+                self._unsent[role].append("")  # what comes is encoded apart from it, so that its ids begin somewhere
+            else:
+                self._span_from[role] = len(self._output[role])
+
+    def span_start(self, role: Role) -> int:
+        """Where the constrained text begins in `ids(role)`, once nothing is pending."""
+        return len(self.sides[role].prompt) + self._span_from[role]
+
+    @property
+    def span_begun(self) -> bool:
+        """Whether any of the constrained text stands."""
+        return self._span is not None and any(segment.ids for segment in self.segments[self._span :])
+
     def hand_over(self) -> None:
         """The current segment is over and another role goes on: where vocabularies differ, it is shown the whole characters."""
         if self.shared:
@@ -178,13 +198,15 @@ class Transcript:
         self._drop_last(max(0, len(segment.ids) - whole))
 
     def pending(self, role: Role) -> str:
-        """Text that `role` has not seen yet, in its own tags."""
-        return self._unsent[role]
+        """Text that `role` has not seen yet, in its own tags; where a constraint begins in it, the text in front of that."""
+        return self._unsent[role][0] if self._unsent[role] else ""
 
     def extend(self, role: Role, ids: list[int]) -> None:
         """Takes the ids of `pending(role)`."""
         self._output[role].extend(ids)
-        self._unsent[role] = ""
+        del self._unsent[role][0]
+        if self._span is not None:
+            self._span_from.setdefault(role, len(self._output[role]))
 
     def force(self, role: Role, ids: list[int], text: str) -> None:
         """Takes tokens that no role wrote (a forced closing tag): `role`'s own ids, and the text for the other side."""
@@ -215,7 +237,7 @@ class Transcript:
             return
         for role, side in self.sides.items():
             if not side.reasoning_open and side.tags:
-                self._unsent[role] = side.tags.open + "\n"
+                self._unsent[role] = [side.tags.open + "\n"]
 
     def _send(self, writer: Role, text: str) -> None:
         reader = other(writer)
@@ -224,4 +246,5 @@ class Transcript:
         source, target = self.sides[writer], self.sides[reader]
         if target.reasoning_open and not source.reasoning_open and source.tags:
             text = re.sub(rf"^\s*{re.escape(source.tags.open)}\n?", "", text)
-        self._unsent[reader] += translate(text, source.tags, target.tags)
+        unsent = self._unsent[reader]
+        unsent[-1:] = ["".join(unsent[-1:]) + translate(text, source.tags, target.tags)]

@@ -50,6 +50,10 @@ TABLES = {
         replace(FULL, n=100, families=MEASURED, policies=("large-only", "small-only", "relaygen")),
         columns=("family", "policy", "n", "accuracy", "accuracy_ci", "utilisation", "handoffs"),
     ),
+    "turns": Table(
+        replace(FULL, n=200, families=("calculator",), policies=("large-only", "small-only", "relaygen"), turns=("rule", "large", "small")),
+        columns=("policy", "case", "n", "accuracy", "accuracy_ci", "difference", "difference_ci", "utilisation", "handoffs"),
+    ),
     "other-tokenizer": Table(FULL, small=OTHER_SMALL),
     "sampled": Table(replace(FULL, options={"temperature": 0.6})),
     "queues": Table(replace(FULL, families=("queues",))),

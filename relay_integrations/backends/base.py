@@ -13,8 +13,10 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from relay_integrations.chat.constraint import Constraint
 from relay_integrations.chat.messages import Message
 from relay_integrations.chat.tags import ThinkTags as ThinkTags
+from relay_integrations.chat.tool_formats import HERMES, ToolFormat
 from relay_integrations.errors import NotSupported
 from relay_integrations.sampling import Sampling
 
@@ -36,12 +38,13 @@ class Capabilities:
         family: Key of `relay_integrations.sampling.FAMILIES`, if known.
         parameters: Number of parameters, for FLOPs.
         top2: Can give the margin p(top1) - p(top2) of each token, before sampling changes.
-        grammar: Can constrain the output.
+        constraints: Can hold the output to a constraint.
         scoring: Has `score`.
         drafting: Can draft for a peer (`attach_draft`).
         speculative: Decodes speculatively.
         reports_cached_tokens: Says how much of a prompt its prefix cache held.
         output_penalties: Counts penalties over the whole output of a relay (from `GenerateRequest.output_start`).
+        tool_format: How the model writes tool calls.
     """
 
     name: str
@@ -53,12 +56,13 @@ class Capabilities:
     family: str | None = None
     parameters: int | None = None
     top2: bool = False
-    grammar: bool = False
+    constraints: bool = False
     scoring: bool = False
     drafting: bool = False
     speculative: bool = False
     reports_cached_tokens: bool = False
     output_penalties: bool = False
+    tool_format: ToolFormat = HERMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,8 @@ class GenerateRequest:
         session: The same for all hops of one relay; see `Backend.release`.
         stop_hints: Where the backend may stop early.
         top2: Whether chunks must carry margins.
-        grammar: JSON schema or grammar to constrain the output, as the backend takes it.
+        constraint: What the text has to be from `constraint_start` on; the turn may end only where it is complete.
+        constraint_start: Index in `ids` where that text begins. A request that goes on in the middle of it has its beginning there.
     """
 
     ids: Sequence[int]
@@ -116,7 +121,8 @@ class GenerateRequest:
     session: str
     stop_hints: StopHints = StopHints()
     top2: bool = False
-    grammar: Any = None
+    constraint: Constraint | None = None
+    constraint_start: int = 0
 
 
 @dataclass(slots=True)
@@ -192,6 +198,20 @@ class Backend(ABC):
     async def score(self, ids: Sequence[int], start: int = 1) -> TokenScores:
         """Scores ids[start:] under the model, teacher-forced."""
         raise NotSupported(self.capabilities.name, "scoring")
+
+    async def check_constraint(self, constraint: Constraint) -> None:
+        """Makes sure, before anything is generated, that the output can be held to a constraint.
+
+        Raises:
+            ConfigError: A schema in it cannot be followed; says which one and why.
+            NotSupported: This backend cannot constrain its model at all.
+        """
+        if not self.capabilities.constraints:
+            raise NotSupported(
+                self.capabilities.name,
+                "constrained output",
+                "leave tool_choice and response_format out, or run this role on a backend that has it (transformers)",
+            )
 
     async def attach_draft(self, peer: Backend) -> None:
         """Lets `peer` draft tokens for this model."""

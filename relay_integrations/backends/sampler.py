@@ -38,9 +38,16 @@ class Sampler:
         self._random: Random | None = None
         self._generator: torch.Generator | None = None
 
-    def __call__(self, logits: torch.Tensor) -> tuple[int, float | None]:
-        """The next token and its margin, from the logits of one position (one dimension)."""
+    def __call__(self, logits: torch.Tensor, allowed: torch.Tensor | None = None) -> tuple[int, float | None]:
+        """The next token and its margin, from the logits of one position (one dimension).
+
+        Args:
+            logits: As the model gave them; the margin is theirs.
+            allowed: Which tokens may be drawn, where not all may.
+        """
         margin = margin_of(logits) if self._margins else None
+        if allowed is not None:
+            logits = logits.masked_fill(~allowed, -math.inf)
         if self._penalties is not None:
             logits = self._penalties.apply(logits)
         if self._greedy:

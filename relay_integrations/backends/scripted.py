@@ -1,82 +1,28 @@
 """A backend that says what it is told: for tests of everything that is built on the relay, without a model.
 
-It speaks a vocabulary of its own: one id a byte (0-255), and an id for each word that a script splits off. So any text has ids, a
-token may end in mid-character, and chunks may hold any number of ids or come apart from their text.
+It speaks a vocabulary of its own, in which any text has ids and a token may end in mid-character; chunks may hold any number of ids
+or come apart from their text.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-import itertools
-import re
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from relay_integrations.backends.base import Backend, Capabilities, Chunk, GenerateRequest, Prompt, RenderOptions, TokenScores
+from relay_integrations.backends.scripted_vocabulary import COMMON_VOCABULARY as COMMON_VOCABULARY
+from relay_integrations.backends.scripted_vocabulary import EOS as EOS
+from relay_integrations.backends.scripted_vocabulary import Decoder
+from relay_integrations.backends.scripted_vocabulary import Vocabulary as Vocabulary
+from relay_integrations.chat.constraint import Constraint
 from relay_integrations.chat.messages import Message
 from relay_integrations.chat.tags import ThinkTags
+from relay_integrations.chat.tool_formats import HERMES, ToolFormat
 from relay_integrations.errors import NotSupported
 from relay_integrations.sampling import Sampling
-
-EOS = 256
-_FIRST_WORD = 257
-_TOKEN = re.compile(r"</?\w+>|\s?\w+|[^\w\s]+\n*|\s", re.DOTALL)
-
-Split = Literal["words", "bytes", "chars"]
-
-
-class Vocabulary:
-    """Ids of byte strings; backends that share one share their ids.
-
-    Args:
-        split: How text becomes tokens: "words" (a word with the space before it, a run of marks with the line breaks behind it),
-            "chars" or "bytes" (one id a byte, so that a character may span tokens).
-        salt: Any text, to tell vocabularies apart when reading a hash.
-    """
-
-    _made = itertools.count()
-
-    def __init__(self, split: Split = "words", salt: str = "scripted") -> None:
-        self.split: Split = split
-        self.salt = salt
-        self._number = next(self._made)  # ids are given in the order of use, so no two vocabularies agree
-        self._ids: dict[bytes, int] = {}
-        self._words: list[bytes] = []
-
-    @property
-    def hash(self) -> str:
-        """What `Capabilities.vocabulary` says."""
-        return hashlib.sha256(f"{self.split}:{self.salt}:{self._number}".encode()).hexdigest()
-
-    def pieces(self, text: str) -> list[bytes]:
-        """The byte strings that a text is made of."""
-        if self.split == "bytes":
-            return [bytes([b]) for b in text.encode()]
-        return [piece.encode() for piece in (_TOKEN.findall(text) if self.split == "words" else text)]
-
-    def id_of(self, piece: bytes) -> int:
-        """The id of a byte string, a new one for a new string."""
-        if len(piece) == 1:
-            return piece[0]
-        if piece not in self._ids:
-            self._ids[piece] = _FIRST_WORD + len(self._words)
-            self._words.append(piece)
-        return self._ids[piece]
-
-    def encode(self, text: str) -> list[int]:
-        """Ids of a text."""
-        return [self.id_of(piece) for piece in self.pieces(text)]
-
-    def bytes_of(self, ids: Iterable[int]) -> bytes:
-        """What ids stand for; the end of sequence stands for nothing."""
-        return b"".join(bytes([i]) if i < EOS else b"" if i == EOS else self._words[i - _FIRST_WORD] for i in ids)
-
-
-COMMON_VOCABULARY = Vocabulary()
-"""Of all scripted backends that are given no other: ids pass between them."""
 
 
 @dataclass(slots=True)
@@ -128,7 +74,9 @@ class ScriptedBackend(Backend):
         vocabulary: Backends with the same one exchange ids, others text; all have one in common if left out.
         think_tags, context_window, parameters, sampling: As in `Capabilities`.
         open_reasoning: Whether the template opens the think tag.
+        tool_format: How it writes tool calls.
         output_penalties, template_tools: Features to lack.
+        constraints: A feature to have. The script is trusted to keep to what `requests` and `constraints_checked` say.
 
     Attributes:
         requests: Every request it was given.
@@ -136,6 +84,7 @@ class ScriptedBackend(Backend):
         generated: Tokens generated in all.
         sessions: Sessions that were used and not yet released.
         rendered: The conversations that it was given, with tools and options.
+        constraints_checked: The constraints that it was asked about.
         closed: Whether `aclose` was called.
     """
 
@@ -153,6 +102,8 @@ class ScriptedBackend(Backend):
         output_penalties: bool = True,
         template_tools: bool = True,
         family: str | None = None,
+        tool_format: ToolFormat = HERMES,
+        constraints: bool = False,
     ) -> None:
         self.vocabulary = vocabulary or COMMON_VOCABULARY
         self._script = _as_script(script)
@@ -169,8 +120,10 @@ class ScriptedBackend(Backend):
             family=family,
             parameters=parameters,
             top2=True,
+            constraints=constraints,
             reports_cached_tokens=True,
             output_penalties=output_penalties,
+            tool_format=tool_format,
         )
         self.requests: list[GenerateRequest] = []
         self.running = 0
@@ -178,6 +131,7 @@ class ScriptedBackend(Backend):
         self.generated = 0
         self.sessions: set[str] = set()
         self.rendered: list[tuple[list[Message], list[dict[str, Any]], RenderOptions]] = []
+        self.constraints_checked: list[Constraint] = []
         self.closed = False
 
     @property
@@ -215,6 +169,10 @@ class ScriptedBackend(Backend):
     async def score(self, ids: Sequence[int], start: int = 1) -> TokenScores:
         raise NotSupported(self._capabilities.name, "scoring", "it has no probabilities")
 
+    async def check_constraint(self, constraint: Constraint) -> None:
+        self.constraints_checked.append(constraint)
+        await super().check_constraint(constraint)
+
     async def release(self, session: str) -> None:
         self.sessions.discard(session)
 
@@ -228,7 +186,7 @@ class ScriptedBackend(Backend):
         reply = self._script(so_far.decode(errors="ignore"), request)
         if isinstance(reply, str):
             reply = Reply(reply)
-        decoder = _Decoder(self.vocabulary, so_far)
+        decoder = Decoder(self.vocabulary, so_far)
         ids, finish = self._plan(reply, request, decoder.begun if self._reads else b"")
         yield Chunk(prompt_tokens=len(request.ids), cached_tokens=reply.cached)
         at, number = 0, 0
@@ -250,7 +208,7 @@ class ScriptedBackend(Backend):
             if number % 64 == 0:
                 await asyncio.sleep(0)
 
-    def _chunks(self, ids: Sequence[int], decoder: _Decoder, reply: Reply, finish: Any) -> list[Chunk]:
+    def _chunks(self, ids: Sequence[int], decoder: Decoder, reply: Reply, finish: Any) -> list[Chunk]:
         texts = tuple(decoder.feed(i) for i in ids)
         margins = tuple(reply.margins[n % len(reply.margins)] for n in range(len(ids))) if reply.margins else None
         text = "".join(texts)
@@ -275,39 +233,6 @@ class ScriptedBackend(Backend):
         if len(ids) > request.max_tokens and not reply.overrun:
             ids, finish = ids[: request.max_tokens], "length"
         return ids, finish
-
-
-class _Decoder:
-    """Text of ids one by one, whole characters only, continuing what stands before."""
-
-    def __init__(self, vocabulary: Vocabulary, before: bytes) -> None:
-        self._vocabulary = vocabulary
-        self._pending = b""
-        for count in (1, 2, 3):
-            tail = before[-count:]
-            if tail and tail[0] >= 0xC0 and not _decodes(tail):
-                self._pending = tail
-                break
-        self.begun = self._pending
-
-    def feed(self, token: int) -> str:
-        self._pending += self._vocabulary.bytes_of([token])
-        try:
-            text = self._pending.decode()
-        except UnicodeDecodeError as e:
-            if e.reason == "unexpected end of data":
-                return ""
-            text = self._pending.decode(errors="replace")
-        self._pending = b""
-        return text
-
-
-def _decodes(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _as_script(script: Script | Sequence[Reply | str] | str) -> Script:

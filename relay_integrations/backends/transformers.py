@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Literal
 
 from relay_integrations.backends.base import Backend, Capabilities, Chunk, GenerateRequest, Prompt, RenderOptions, TokenScores
@@ -24,6 +24,7 @@ try:
 except ImportError as e:
     raise ModelLoadError(f"models in this process need {e.name or e}: pip install 'relay-integrations[transformers]'") from e
 
+from relay_integrations.backends.guide import Guides
 from relay_integrations.backends.kv_cache import Runner, SessionCache
 from relay_integrations.backends.loading import load
 from relay_integrations.backends.model_facts import (
@@ -36,20 +37,16 @@ from relay_integrations.backends.model_facts import (
     template_source,
 )
 from relay_integrations.backends.sampler import Sampler
+from relay_integrations.backends.scoring import SCORE_CHUNK, add_scores, spans
 from relay_integrations.backends.vocabulary import Vocabulary
+from relay_integrations.chat.constraint import Constraint
 from relay_integrations.chat.messages import Message
 from relay_integrations.chat.tags import ThinkTags
-from relay_integrations.chat.tool_calls import HERMES
+from relay_integrations.chat.tool_formats import ToolFormat, find_tool_format, tool_format_of
 from relay_integrations.sampling import family_of
 
 PREFILL_CHUNK = 512
 """Prompt ids a step: enough to keep a GPU busy; on a CPU the other relays wait for it, seconds with a billion parameters."""
-
-SCORE_CHUNK = 128
-"""Positions scored a step: their logits are the memory, 78 MB for 152k ids."""
-
-TOOL_TAGS = (HERMES.open, HERMES.close)
-"""Tokens that are text even where a vocabulary calls them special, because the relay reads tool calls from the text."""
 
 
 class TransformersBackend(Backend):
@@ -62,8 +59,10 @@ class TransformersBackend(Backend):
         think_tags: The texts that open and close its reasoning; "auto" looks for <think>; None for a model that does not reason.
         context_window: Tokens for prompt and output together; the config's if None.
         generation: Default settings as in generation_config.json; the model's own if None.
+        tool_format: How it writes tool calls: a `ToolFormat` or the name of one; what the chat template shows if None.
 
     Raises:
+        ConfigError: There is no such tool format.
         ModelLoadError: The tokenizer has no chat template, or the window is unknown.
     """
 
@@ -76,14 +75,18 @@ class TransformersBackend(Backend):
         think_tags: ThinkTags | Literal["auto"] | None = "auto",
         context_window: int | None = None,
         generation: Mapping[str, Any] | None = None,
+        tool_format: ToolFormat | str | None = None,
     ) -> None:
         source = str(model.config.name_or_path or "")
         name = name or os.path.basename(source.rstrip("/\\")) or type(model).__name__
         self._template = template_source(tokenizer, name)
         tags = find_think_tags(tokenizer, self._template) if think_tags == "auto" else think_tags
         eos_ids = find_eos_ids(model, tokenizer)
+        form = find_tool_format(tool_format) if isinstance(tool_format, str) else tool_format or tool_format_of(self._template)
         self._tokenizer = tokenizer
-        self._vocabulary = Vocabulary(tokenizer, (*tag_texts(tags), *TOOL_TAGS), eos_ids)
+        # What the relay reads from the text is text even where a vocabulary calls it special.
+        self._vocabulary = Vocabulary(tokenizer, (*tag_texts(tags), *form.tokens), eos_ids)
+        self._guides = Guides(tokenizer, self._vocabulary.size, eos_ids, name)
         self._runner: Runner | None = Runner(model, self._vocabulary.size, self._vocabulary.gaps)
         self._sessions: dict[str, SessionCache] = {}
         family = family_of(name) or family_of(os.path.basename(source))
@@ -98,9 +101,11 @@ class TransformersBackend(Backend):
             family=family,
             parameters=int(model.num_parameters()),
             top2=True,
+            constraints=True,
             scoring=True,
             reports_cached_tokens=True,
             output_penalties=True,
+            tool_format=form,
         )
 
     @classmethod
@@ -116,6 +121,7 @@ class TransformersBackend(Backend):
         name: str | None = None,
         think_tags: ThinkTags | Literal["auto"] | None = "auto",
         context_window: int | None = None,
+        tool_format: ToolFormat | str | None = None,
     ) -> TransformersBackend:
         """Loads a model and its tokenizer.
 
@@ -129,9 +135,10 @@ class TransformersBackend(Backend):
             name: See the class, as for what follows.
             think_tags: See the class.
             context_window: See the class.
+            tool_format: See the class.
 
         Raises:
-            ConfigError: `device`, `dtype` or `device_map` cannot be used as given.
+            ConfigError: `device`, `dtype`, `device_map` or `tool_format` cannot be used as given.
             ModelLoadError: Anything is missing or unreadable.
         """
         loaded = load(source, device=device, dtype=dtype, device_map=device_map, trust_remote_code=trust_remote_code, revision=revision)
@@ -142,6 +149,7 @@ class TransformersBackend(Backend):
             think_tags=think_tags,
             context_window=context_window,
             generation=loaded.generation,
+            tool_format=tool_format,
         )
 
     @property
@@ -185,6 +193,8 @@ class TransformersBackend(Backend):
             todo = prompt[cached:]
             detokenizer = self._vocabulary.detokenizer(prompt)
             sampler = Sampler(request.sampling, request.seed, prompt[request.output_start :], request.top2)
+            constraint, start = request.constraint, request.constraint_start
+            guide = None if constraint is None else await asyncio.to_thread(self._guides.begin, constraint, prompt[start:])
             eos_ids = self._capabilities.eos_ids
             while len(todo) > PREFILL_CHUNK:
                 await asyncio.sleep(0)
@@ -192,7 +202,8 @@ class TransformersBackend(Backend):
                 del todo[:PREFILL_CHUNK]
             for count in range(1, limit + 1):
                 await asyncio.sleep(0)
-                token, margin = sampler(state.feed(todo))
+                logits = state.feed(todo)
+                token, margin = sampler(logits, None if guide is None else guide.allowed(logits.device))
                 eos = token in eos_ids
                 text = "" if eos else detokenizer.push(token)
                 chunk = Chunk((token,), text, (text,), None if margin is None else (margin,))
@@ -204,6 +215,8 @@ class TransformersBackend(Backend):
                 if eos:
                     return
                 todo = [token]
+                if guide is not None:
+                    guide.take(todo)
         finally:
             state.busy = False
 
@@ -213,13 +226,16 @@ class TransformersBackend(Backend):
         self._check_window(len(ids))
         scores = TokenScores([], [], [], [])
         state = SessionCache(self._open_runner())
-        for low, high in _spans(0, start - 1, PREFILL_CHUNK):
+        for low, high in spans(0, start - 1, PREFILL_CHUNK):
             await asyncio.sleep(0)
             state.feed(ids[low:high])
-        for low, high in _spans(start - 1, len(ids) - 1, SCORE_CHUNK):
+        for low, high in spans(start - 1, len(ids) - 1, SCORE_CHUNK):
             await asyncio.sleep(0)
-            _add_scores(scores, state.feed_rows(ids[low:high]), ids[low + 1 : high + 1])
+            add_scores(scores, state.feed_rows(ids[low:high]), ids[low + 1 : high + 1])
         return scores
+
+    async def check_constraint(self, constraint: Constraint) -> None:
+        await asyncio.to_thread(self._guides.check, constraint)
 
     async def release(self, session: str) -> None:
         self._sessions.pop(session, None)
@@ -233,8 +249,6 @@ class TransformersBackend(Backend):
 
     def _room(self, request: GenerateRequest, length: int) -> int:
         """How many tokens may be generated."""
-        if request.grammar is not None:
-            raise NotSupported(self._capabilities.name, "a grammar", "run this role on a vLLM server, or leave the grammar out")
         if not length:
             raise ConfigError("the prompt has no ids: a model can only continue something")
         self._check_window(length + 1)
@@ -264,18 +278,3 @@ def use_one_thread() -> None:
     """Sets torch to one thread, where the environment does not ask for a number: for models too small to share out."""
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)
-
-
-def _spans(start: int, end: int, step: int) -> Iterable[tuple[int, int]]:
-    return ((low, min(low + step, end)) for low in range(start, end, step))
-
-
-def _add_scores(scores: TokenScores, rows: torch.Tensor, ids: Sequence[int]) -> None:
-    """Adds one row a token; `rows[i]` are the logits that `ids[i]` was drawn from."""
-    rows = rows.float()
-    real = rows.gather(-1, torch.tensor(ids, device=rows.device)[:, None])
-    top = (rows.topk(2).values - rows.logsumexp(-1, keepdim=True)).exp()
-    scores.top1 += top[:, 0].tolist()
-    scores.top2 += top[:, 1].tolist()
-    scores.rank += (rows > real).sum(-1).tolist()
-    scores.best += rows.argmax(-1).tolist()

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from relay_integrations.errors import MessageError, NotSupported
-from relay_integrations.validation import explain
+from relay_integrations.validation import explain, without_surrogates
 
 MessageRole = Literal["system", "user", "assistant", "tool"]
 
@@ -28,6 +28,11 @@ class ToolCall(BaseModel):
     id: str
     name: str
     arguments: str = "{}"
+
+    @field_validator("id", "name", "arguments", mode="after")
+    @classmethod
+    def _no_surrogates(cls, text: str) -> str:
+        return without_surrogates(text)
 
     @property
     def valid(self) -> bool:
@@ -81,11 +86,7 @@ class Message(BaseModel):
     @field_validator("content", "reasoning", "name", mode="after")
     @classmethod
     def _no_surrogates(cls, text: str | None) -> str | None:
-        try:
-            (text or "").encode()
-        except UnicodeEncodeError as e:
-            raise ValueError(f"the text holds a lone surrogate at {e.start}, which is no character") from e
-        return text
+        return text if text is None else without_surrogates(text)
 
     @model_validator(mode="after")
     def _check(self) -> Message:
@@ -141,18 +142,12 @@ def read_messages(messages: MessagesInput) -> list[Message]:
         messages: A plain string (one user message), or messages as `Message` or OpenAI-style dicts.
 
     Raises:
-        MessageError: Empty or malformed; names the message by its number.
+        MessageError: Malformed, or nothing that can be answered; names the message by its number.
         NotSupported: A message holds an image or other media.
     """
-    if isinstance(messages, str):
-        return read_messages([{"role": "user", "content": messages}])
-    if isinstance(messages, (Mapping, Message, bytes)) or not isinstance(messages, Sequence):
-        raise MessageError(
-            f"messages must be a string or a list of messages, not {type(messages).__name__}; put a single message in a list"
-        )
-    if not messages:
+    read = parse_messages(messages)
+    if not read:
         raise MessageError("messages is empty: pass at least one user message")
-    read = [_read_message(i, cast("Message", m)) for i, m in enumerate(messages)]
     if not any(m.role in ("user", "tool") for m in read):
         raise MessageError("messages holds no user message: there is nothing to answer")
     if read[-1].role == "assistant":
@@ -160,6 +155,17 @@ def read_messages(messages: MessagesInput) -> list[Message]:
     if not any(m.content.strip() or m.tool_calls for m in read):
         raise MessageError("every message is blank: give the model something to answer")
     return read
+
+
+def parse_messages(messages: MessagesInput) -> list[Message]:
+    """As `read_messages`, for any part of a conversation: whether it can be answered is not checked."""
+    if isinstance(messages, str):
+        return parse_messages([{"role": "user", "content": messages}])
+    if isinstance(messages, (Mapping, Message, bytes)) or not isinstance(messages, Sequence):
+        raise MessageError(
+            f"messages must be a string or a list of messages, not {type(messages).__name__}; put a single message in a list"
+        )
+    return [_read_message(i, cast("Message", m)) for i, m in enumerate(messages)]
 
 
 def read_tools(tools: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
@@ -174,7 +180,12 @@ def read_tools(tools: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]
             checked = Tool.model_validate(tool)
         except ValidationError as e:
             raise MessageError(f"tools[{i}] is not an OpenAI-style function tool: {explain(e)}") from e
-        read.append(checked.model_dump(exclude_none=True))
+        plain = checked.model_dump(exclude_none=True)
+        try:
+            without_surrogates(json.dumps(plain, ensure_ascii=False, default=str))
+        except ValueError as e:
+            raise MessageError(f"tools[{i}] ({checked.function.name!r}) cannot be shown to a model: {e}") from e
+        read.append(plain)
     return read
 
 

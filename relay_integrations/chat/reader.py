@@ -6,26 +6,21 @@ still turn into one of them is held back; events that happen behind held text wa
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
+from relay_integrations.chat.calls import Calls
+from relay_integrations.chat.held import Held, Writing
+from relay_integrations.chat.maybe_call import BETWEEN_CALLS, MaybeCall
+from relay_integrations.chat.patterns import Patterns
+from relay_integrations.chat.sections import Section
 from relay_integrations.chat.tags import ThinkTags
-from relay_integrations.chat.tool_calls import HERMES, CallPiece, HermesCallParser, ToolFormat
-from relay_integrations.events import Event, ReasoningClosed, TextDelta, ToolCallDelta
+from relay_integrations.chat.tool_formats import ToolFormat
+from relay_integrations.events import Event, ReasoningClosed, TextDelta
 from relay_integrations.roles import Channel, Role
 
-_Mode = Literal["lead", "reasoning", "answer", "call"]
-
-
-@dataclass(slots=True)
-class _Piece:
-    """Raw text by one writer, not yet released."""
-
-    text: str
-    role: Role
-    segment: int
+_Mode = Literal["lead", "reasoning", "bare", "answer", "call"]
+"""Before the first visible text; in a channel; where a bare call may begin; in tool calls."""
 
 
 class OutputReader:
@@ -37,8 +32,15 @@ class OutputReader:
         tags: Think tags that the text may hold; each model may have its own.
         reasoning_open: The prompt has opened the reasoning already; an open tag that the model writes all the same is dropped.
         stops: The user's stop sequences. They count in the text of both channels, not inside tool calls, in a tag or across one.
-        tools: Format of tool calls, or None if no tools are bound.
+        tools: How each role writes tool calls, or None if no tools are bound.
+        most_calls: Behind so many calls the output is full.
+        hold_answer: The answer may begin only with `open_answer`; until then none of its text is released.
         call_id: Gives the id of the n-th call.
+
+    Attributes:
+        closings: How often the reasoning was closed.
+        stopped: The stop sequence that ended the output.
+        holding: Whether the answer is held; `answering` says that text of it came all the same.
     """
 
     def __init__(
@@ -49,7 +51,9 @@ class OutputReader:
         tags: Sequence[ThinkTags] = (),
         reasoning_open: bool = False,
         stops: Sequence[str] = (),
-        tools: ToolFormat | None = None,
+        tools: Mapping[Role, ToolFormat] | None = None,
+        most_calls: int | None = None,
+        hold_answer: bool = False,
         call_id: Callable[[int], str] = "call_{}".format,
     ) -> None:
         self._emit = emit
@@ -57,21 +61,21 @@ class OutputReader:
         self._opens = tuple(dict.fromkeys(t.open for t in tags))
         self._closes = tuple(dict.fromkeys(t.close for t in tags))
         self._stops = tuple(stops)
-        self._format = tools or HERMES
-        self._tools = tools is not None
-        self._call_id = call_id
-        self._queue: deque[_Piece | Event] = deque()
-        self._held = ""
-        self._mode: _Mode = "lead" if tags else "answer"
+        self._formats = tools or {}
+        self._format: ToolFormat | None = next(iter(self._formats.values()), None)
+        self._calls = Calls(emit, clock, call_id, most_calls)
+        self._calls_only = False
+        self.holding = hold_answer
+        self._begun = False  # whether text of the answer stands where a bare call may begin
+        self._held = Held(emit)
         self._behind_lead: Channel = "reasoning" if reasoning_open and tags else "answer"
         self._skip_newlines = False
-        self._parser: HermesCallParser | None = None
-        self._last_writer = _Piece("", "large", 0)
-        self._set_patterns()
-        self._opens_in_answer = 0
-        self.calls = 0
+        self._section: Section | None = None
+        self._maybe: MaybeCall | None = None
+        self._opens_in_answer = self.closings = 0
         self.stopped: str | None = None
-        self.closings = 0
+        self.answering = False
+        self._enter("lead" if tags or hold_answer else self._answer)
 
     @property
     def channel(self) -> Channel:
@@ -79,215 +83,217 @@ class OutputReader:
         return "reasoning" if self._mode == "reasoning" or (self._mode == "lead" and self._behind_lead == "reasoning") else "answer"
 
     @property
+    def calls(self) -> int:
+        """Tool calls so far."""
+        return self._calls.count
+
+    @property
     def in_call(self) -> bool:
-        """Whether a tool call is open."""
-        return self._mode == "call"
+        """Whether a tool call is open, or what may still be one."""
+        return self._mode == "call" or (self._mode == "bare" and self._held.text.lstrip(BETWEEN_CALLS).startswith("{"))
+
+    @property
+    def leading(self) -> bool:
+        """Whether the answer is held and all that was written is what may still open the reasoning."""
+        return self._mode == "lead" and self.holding and self._behind_lead == "answer" and not self.closings
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is read: behind a stop sequence, or behind `most_calls`."""
+        return self.stopped is not None or self._calls.full
 
     def mark(self, event: Event) -> None:
         """Emits an event of the engine's in its place between the texts."""
-        if self._queue:
-            self._queue.append(event)
-        else:
-            self._emit(event)
+        self._held.mark(event)
 
     def feed(self, text: str, role: Role, segment: int, position: int = 0) -> None:
         """Takes the next raw text. `position` is the number of output tokens so far, for the events."""
-        if not text or self.stopped is not None:
+        if not text or self.over:
             return
-        self._queue.append(_Piece(text, role, segment))
-        self._held += text
+        self._held.add(text, role, segment)
+        form = self._formats.get(role)
+        if form != self._format:
+            self._format = form
+            self._enter(self._mode if self._mode not in ("answer", "bare") else self._answer, self._skip_newlines)
         while self._scan(role, position):
             pass
 
-    def close_reasoning(self, position: int) -> None:
+    def close_reasoning(self, position: int, by: Literal["budget", "constraint"] = "budget") -> None:
         """The reasoning is closed by force: what is held belongs to it."""
         self._release()
         if self.stopped is None:
-            self._begin_answer(ReasoningClosed(by="budget", position=position, time=self._clock()))
+            self._end_reasoning(ReasoningClosed(by=by, position=position, time=self._clock()))
+
+    def drop_lead(self) -> None:
+        """What may have opened the reasoning does not: it is dropped."""
+        self._drop()
+        self.answering = False
+
+    def open_answer(self, *, calls_only: bool = False) -> None:
+        """The answer begins where it was held: what is held is dropped, and in what comes think tags are text like any other.
+
+        Args:
+            calls_only: Whether it is nothing but tool calls.
+        """
+        self.drop_lead()
+        self.holding = False
+        self._calls_only = calls_only
+        self._opens = self._closes = ()
+        self._enter(self._answer, skip_newlines=True)
 
     def finish(self) -> None:
         """The generation has ended: releases what is held, except a fragment of a tag, and closes an open tool call."""
         self._release()
-        if self._parser is not None:
-            self._end_call()
+        if self._section is not None:
+            self._end_section()
 
     def _release(self) -> None:
         """Nothing more comes: passes on what is held, but no stop sequence and no beginning of a tag."""
-        tags = self._tags
-        if self._mode == "lead" and (self._held.strip() or not self.closings):
+        held = self._held
+        if self._mode == "lead" and self.holding and self._behind_lead == "answer":
+            self._drop()
+            return
+        if self._mode == "lead" and (held.text.strip() or not self.closings):
             self._enter(self._behind_lead)
-        stop = self._find(self._stops_here, self._held)
+        if self._mode == "bare" and self.calls and not held.text.strip(BETWEEN_CALLS):
+            self._drop()
+        stop = self._patterns.find_stop(held.text)
         if stop is not None:
             self._stop(*stop)
-            return
-        # A single character is taken for text.
-        fragment = max((_overlap(self._held, tag) for tag in tags), default=0)
-        self._consume(len(self._held) - (fragment if fragment > 1 else 0), keep=self._mode != "lead")
-        self._consume(len(self._held), keep=False)
+        fragment = len(held.text) if self._mode == "call" and len(held.text) > 1 else self._patterns.fragment(held.text)
+        held.take(len(held.text) - fragment, None if self._mode == "lead" else self._pass_on)
+        self._drop()
 
     def _scan(self, role: Role, position: int) -> bool:
         """Does one step on the held text; False when more text is needed."""
+        held = self._held
         if self._skip_newlines:
-            newlines = len(self._held) - len(self._held.lstrip("\r\n"))
-            self._consume(newlines, keep=False)
-            if not self._held:
+            held.take(len(held.text) - len(held.text.lstrip("\r\n")))
+            if not held.text:
                 return False
             self._skip_newlines = False
-        if self._mode == "lead":
-            return self._scan_lead()
-        tag = self._find(self._tags, self._held)
-        # In what may still become a tag no stop sequence is found.
-        unsure = 0 if tag else self._overlaps(self._tags)
-        stop = self._find(self._stops_here, self._held[: tag[1] if tag else len(self._held) - unsure])
+        scan = {"lead": self._scan_lead, "bare": self._scan_bare, "call": self._scan_section}.get(self._mode)
+        if scan is not None:
+            return scan()
+        tag, stop = self._patterns.find(held.text)
         if stop is not None:
-            self._stop(*stop)
-            return False
+            return self._stop(*stop)
         if tag is None:
-            self._consume(len(self._held) - self._hold_back(unsure), keep=True)
+            held.take(len(held.text) - self._patterns.hold_back(held.text), self._pass_on)
             return False
         pattern, at = tag
-        self._consume(at, keep=True)
+        held.take(at, self._pass_on)
         if self._mode == "answer":
             self._take_tag_in_answer(pattern)
         else:
-            self._consume(len(pattern), keep=False)
-            if self._mode == "call":
-                self._end_call()
-            else:
-                self._begin_answer(ReasoningClosed(by=role, position=position, time=self._clock()))
-        return bool(self._held)
-
-    def _take_tag_in_answer(self, pattern: str) -> None:
-        """A call begins; or a think tag stands in the answer: a pair of them is text, a closing one alone is the model's slip."""
-        if self._tools and pattern == self._format.open:
-            self._begin_call(len(pattern))
-            return
-        stray = pattern in self._closes and not self._opens_in_answer
-        self._opens_in_answer += (pattern in self._opens) - (pattern in self._closes and not stray)
-        self._consume(len(pattern), keep=not stray)
-        self._skip_newlines = stray
-
-    def _stop(self, pattern: str, at: int) -> None:
-        self._consume(at, keep=True)
-        self.stopped = pattern
-        self._consume(len(self._held), keep=False)
+            held.take(len(pattern))
+            self._end_reasoning(ReasoningClosed(by=role, position=position, time=self._clock()))
+        return bool(held.text)
 
     def _scan_lead(self) -> bool:
         """Before the first visible text: is it the open tag?"""
-        begun = self._held.lstrip()
+        held = self._held
+        begun = held.text.lstrip()
         tag = next((t for t in self._opens if begun.startswith(t)), None)
         if tag is not None:
-            self._consume(len(self._held) - len(begun) + len(tag), keep=False)
+            held.take(len(held.text) - len(begun) + len(tag))
             self._enter("reasoning", skip_newlines=True)
         elif any(t.startswith(begun) for t in self._opens):
             return False
+        elif self.holding and self._behind_lead == "answer":
+            self.answering = True
+            return False
         else:
-            self._enter(self._behind_lead)
-        return bool(self._held)
+            self._enter(self._answer if self._behind_lead == "answer" else "reasoning")
+        return bool(held.text)
+
+    def _scan_bare(self) -> bool:
+        """Where a bare call may begin: is it one?"""
+        held = self._held
+        begun = held.text.lstrip(BETWEEN_CALLS if self.calls else None)
+        if not begun:
+            return False
+        verdict: bool | None = False
+        if begun.startswith("{"):
+            self._maybe = self._maybe or MaybeCall()
+            verdict = self._calls_only or self._maybe.look(begun)
+        if verdict is None:
+            return False
+        if verdict:
+            held.take(len(held.text) - len(begun))
+            self._begin_section()
+        else:
+            self._enter("answer")
+        return True
+
+    def _scan_section(self) -> bool:
+        """Within tool calls."""
+        assert self._section is not None
+        extent = self._section.measure(self._held.text)
+        self._held.take(extent.inside, self._pass_on)
+        if extent.over and not self.over:
+            self._held.take(extent.mark)
+            self._end_section()
+        if self.over:
+            self._drop()
+        return extent.over and bool(self._held.text)
+
+    def _take_tag_in_answer(self, pattern: str) -> None:
+        """A call begins; or a think tag stands in the answer: a pair of them is text, a closing one alone is the model's slip."""
+        if self._format is not None and pattern in self._format.marks:
+            self._held.take(len(pattern))
+            self._begin_section()
+            return
+        stray = pattern in self._closes and not self._opens_in_answer
+        self._opens_in_answer += (pattern in self._opens) - (pattern in self._closes and not stray)
+        self._held.take(len(pattern), None if stray else self._pass_on)
+        self._skip_newlines = stray
+
+    def _stop(self, pattern: str, at: int) -> bool:
+        self._held.take(at, self._pass_on)
+        self.stopped = pattern
+        self._drop()
+        return False
+
+    def _drop(self) -> None:
+        self._held.take(len(self._held.text))
+
+    @property
+    def _answer(self) -> _Mode:
+        """How an answer begins, or goes on behind a call."""
+        return "bare" if self._format is not None and self._format.bare and not self._begun else "answer"
 
     def _enter(self, mode: _Mode, skip_newlines: bool = False) -> None:
-        self._mode = mode
+        self._mode: _Mode = mode
         self._skip_newlines = skip_newlines
-        self._set_patterns()
+        self._maybe = None
+        marks = self._format.marks if self._format is not None else ()
+        tags = {"lead": self._opens, "reasoning": self._closes, "answer": (*marks, *self._opens, *self._closes)}.get(mode, ())
+        self._patterns = Patterns(tags, () if mode in ("lead", "call") else self._stops)
 
-    def _begin_answer(self, event: ReasoningClosed) -> None:
+    def _end_reasoning(self, event: ReasoningClosed) -> None:
         self.closings += 1
         self._emit(event)  # all in front of it has been passed on
         self._behind_lead = "answer"
         self._enter("lead", skip_newlines=True)
 
-    def _begin_call(self, length: int) -> None:
+    def _begin_section(self) -> None:
+        assert self._format is not None
+        self._section = self._format.section()
         self._enter("call")
-        self._parser = HermesCallParser()
-        self.calls += 1
-        self._consume(length, keep=False)
 
-    def _end_call(self) -> None:
-        last = self._last_writer
-        for piece in self._parser.finish() if self._parser else ():
-            self._emit_call(piece, last)
-        self._parser = None
-        self._enter("answer", skip_newlines=True)
+    def _end_section(self) -> None:
+        section, self._section = self._section, None
+        for piece in section.finish() if section else ():
+            self._calls.add(piece, self._held.last)
+        self._begun = False
+        self._enter(self._answer, skip_newlines=True)
 
-    def _emit_call(self, piece: CallPiece, writer: _Piece) -> None:
-        index = self.calls - 1
-        self._emit(
-            ToolCallDelta(
-                index=index,
-                id=None if piece.name is None else self._call_id(index),
-                name=piece.name,
-                arguments=piece.arguments,
-                valid=piece.valid,
-                role=writer.role,
-                segment=writer.segment,
-                time=self._clock(),
-            )
-        )
-
-    def _consume(self, count: int, *, keep: bool) -> None:
-        """Takes `count` held characters off the front, passing them on if they are kept, and the events behind them."""
-        self._held = self._held[count:]
-        queue = self._queue
-        while queue:
-            head = queue[0]
-            if isinstance(head, Event):
-                self._emit(queue.popleft())  # type: ignore[arg-type]
-                continue
-            if count == 0:
-                return
-            taken, head.text = head.text[:count], head.text[count:]
-            count -= len(taken)
-            self._last_writer = head
-            if not head.text:
-                queue.popleft()
-            if keep:
-                self._pass_on(taken, head)
-
-    def _pass_on(self, text: str, writer: _Piece) -> None:
-        if self._mode == "call" and self._parser is not None:
-            for piece in self._parser.feed(text):
-                self._emit_call(piece, writer)
+    def _pass_on(self, text: str, writer: Writing) -> None:
+        if self._section is not None:
+            for piece in self._section.feed(text):
+                self._calls.add(piece, writer)
             return
         channel = self.channel
+        self._begun = self._begun or channel == "answer"
         self._emit(TextDelta(text=text, channel=channel, role=writer.role, segment=writer.segment, time=self._clock()))
-
-    def _set_patterns(self) -> None:
-        self._tags: tuple[str, ...] = {
-            "lead": self._opens,
-            "reasoning": self._closes,
-            "answer": (*((self._format.open,) if self._tools else ()), *self._opens, *self._closes),
-            "call": (self._format.close,),
-        }[self._mode]
-        self._stops_here = self._stops if self._mode in ("reasoning", "answer") else ()
-        self._may_grow = frozenset(ch for pattern in (*self._tags, *self._stops_here) for ch in pattern[:-1])
-
-    def _find(self, patterns: Sequence[str], text: str) -> tuple[str, int] | None:
-        """The pattern that is complete first (of those that end together, the longest), and where it begins."""
-        best: tuple[int, int, str] | None = None
-        for pattern in patterns:
-            at = text.find(pattern)
-            if at >= 0 and (best is None or (at + len(pattern), at) < best[:2]):
-                best = (at + len(pattern), at, pattern)
-        return (best[2], best[1]) if best else None
-
-    def _hold_back(self, unsure: int) -> int:
-        """How many characters at the end may be part of a pattern; `unsure` of them the beginning of a tag."""
-        growing = max(unsure, self._overlaps(self._stops_here))
-        if not unsure:
-            return growing
-        stop = self._find(self._stops_here, self._held)  # one that reaches into what may become a tag
-        return growing if stop is None else max(growing, len(self._held) - stop[1])
-
-    def _overlaps(self, patterns: Sequence[str]) -> int:
-        """How many characters at the end are the beginning of one of the patterns."""
-        if not patterns or not self._held or self._held[-1] not in self._may_grow:
-            return 0
-        return max(_overlap(self._held, pattern) for pattern in patterns)
-
-
-def _overlap(text: str, pattern: str) -> int:
-    """Length of the longest end of `text` that is a proper beginning of `pattern`."""
-    for length in range(min(len(text), len(pattern) - 1), 0, -1):
-        if text.endswith(pattern[:length]):
-            return length
-    return 0

@@ -1,8 +1,4 @@
-"""Reads tool calls out of streamed text.
-
-One parser reads the inside of one call, fed piece by piece. The Hermes format (Qwen and others): `<tool_call>{"name": …,
-"arguments": {…}}</tool_call>`.
-"""
+"""Reads one tool call out of streamed text, piece by piece."""
 
 from __future__ import annotations
 
@@ -11,22 +7,12 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-_HEADER = re.compile(r'\s*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*,\s*"(?:arguments|parameters)"\s*:\s*(?=\{)', re.DOTALL)
+from relay_integrations.chat.braces import Braces
 
+_HEADER = re.compile(r'\s*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*,\s*"(?:arguments|parameters)"\s*:\s*(?=\{)', re.DOTALL)
 
 LONGEST_HEADER = 1024
 """Characters within which the arguments of a call must begin to be streamed."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolFormat:
-    """The texts around a call."""
-
-    open: str = "<tool_call>"
-    close: str = "</tool_call>"
-
-
-HERMES = ToolFormat()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +24,14 @@ class CallPiece:
     valid: bool | None = None
 
 
-class HermesCallParser:
-    """Reads the inside of one Hermes call; arguments are passed on as the model wrote them."""
+class JsonCall:
+    """Reads a call that is one JSON object with `name` and `arguments` (or `parameters`), passed on as the model wrote them."""
 
     def __init__(self) -> None:
         self._raw = ""
         self._arguments_at: int | None = None  # where the arguments begin, once the header is complete
         self._sent = 0
-        self._depth = 0
-        self._in_string = False
-        self._escaped = False
-        self._complete = False
+        self._braces = Braces()
 
     def feed(self, text: str) -> list[CallPiece]:
         """Takes the next text and returns what it adds to the call."""
@@ -62,40 +45,66 @@ class HermesCallParser:
                 return []
             self._arguments_at = self._sent = header.end()
             pieces.append(CallPiece(name=str(json.loads(header[1], strict=False))))
-        arguments = self._take_arguments()
+        rest = self._raw[self._sent :]
+        arguments = rest[: self._braces.feed(rest)]
+        self._sent += len(arguments)
         return [*pieces, CallPiece(arguments=arguments)] if arguments else pieces
 
     def finish(self) -> list[CallPiece]:
         """The call is closed: returns the rest, the last piece with `valid`. Nothing the model wrote is lost."""
         if self._arguments_at is not None:
-            return [CallPiece(valid=self._complete and _is_object(self._raw[self._arguments_at : self._sent]))]
+            return [CallPiece(valid=self._braces.complete and is_object(self._raw[self._arguments_at : self._sent]))]
         name, arguments = _read_whole(self._raw)
-        return [CallPiece(name=name), CallPiece(arguments=arguments), CallPiece(valid=bool(name) and _is_object(arguments))]
-
-    def _take_arguments(self) -> str:
-        start = self._sent
-        while self._sent < len(self._raw) and not self._complete:
-            ch = self._raw[self._sent]
-            self._sent += 1
-            if self._escaped:
-                self._escaped = False
-            elif self._in_string:
-                self._escaped = ch == "\\"
-                self._in_string = ch != '"'
-            elif ch == '"':
-                self._in_string = True
-            elif ch in "{[":
-                self._depth += 1
-            elif ch in "}]":
-                self._depth -= 1
-                self._complete = self._depth == 0
-        return self._raw[start : self._sent]
+        return [CallPiece(name=name), CallPiece(arguments=arguments), CallPiece(valid=bool(name) and is_object(arguments))]
 
 
-def _is_object(text: str) -> bool:
+class NamedCall:
+    """Reads a call that is a name with its arguments behind it: `name[ARGS]{…}`; a call's id in between is dropped."""
+
+    _ARGUMENTS = "[ARGS]"
+    _ID = "[CALL_ID]"
+
+    def __init__(self) -> None:
+        self._head = ""
+        self._named = False
+        self._arguments: str | None = None
+        self._braces = Braces()
+
+    @property
+    def braces(self) -> Braces | None:
+        """How far the arguments are; None before they begin."""
+        return None if self._arguments is None else self._braces
+
+    def feed(self, text: str) -> list[CallPiece]:
+        """As in `JsonCall`."""
+        pieces: list[CallPiece] = []
+        if self._arguments is None:
+            head, brace, rest = text.partition("{")
+            self._head += head
+            if brace:
+                self._arguments, text = "", brace + rest
+            if not self._named and (brace or self._ARGUMENTS in self._head):
+                self._named = True
+                pieces.append(CallPiece(name=self._head.partition(self._ARGUMENTS)[0].partition(self._ID)[0].strip()))
+        if self._arguments is not None:
+            arguments = text[: self._braces.feed(text)]
+            self._arguments += arguments
+            if arguments:
+                pieces.append(CallPiece(arguments=arguments))
+        return pieces
+
+    def finish(self) -> list[CallPiece]:
+        """As in `JsonCall`."""
+        if not self._named:
+            return [CallPiece(name=""), CallPiece(arguments=self._head.strip()), CallPiece(valid=False)]
+        return [CallPiece(valid=self._braces.complete and is_object(self._arguments or ""))]
+
+
+def is_object(text: str) -> bool:
+    """Whether a text is a JSON object."""
     try:
         return isinstance(json.loads(text), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 
@@ -103,7 +112,7 @@ def _read_whole(raw: str) -> tuple[str, str]:
     """Name and argument text of a call in unusual order or shape; no name and the raw text where it cannot be read."""
     try:
         call: Any = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return "", raw.strip()
     if not isinstance(call, dict) or not isinstance(call.get("name"), str):
         return "", raw.strip()

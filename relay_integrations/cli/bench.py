@@ -16,7 +16,7 @@ from relay_integrations.cli import options
 from relay_integrations.cli.models import ModelChoice
 from relay_integrations.cli.progress import progress_bar
 from relay_integrations.cli.terminal import Terminal
-from relay_integrations.evaluation.accuracy import BASELINES, FAMILY_NAMES, AccuracySettings, Interrupted, WorkerDied, accuracy_bench
+from relay_integrations.evaluation.accuracy import BASELINES, FAMILY_NAMES, TURNS, AccuracySettings, Interrupted, WorkerDied, accuracy_bench
 from relay_integrations.evaluation.plot import check_plot, plot_accuracy
 from relay_integrations.evaluation.report import Report, print_report
 from relay_integrations.tiny import OTHER_SMALL
@@ -29,6 +29,12 @@ relay bench engine
 
 relay bench engine --n 100 --json"""
 
+LANGCHAIN_EXAMPLES = """Examples:
+
+relay bench langchain
+
+relay bench langchain --n 100 --json"""
+
 ACCURACY_EXAMPLES = f"""A hundred problems take about seven minutes on a CPU core (--jobs 2: four).
 
 Examples:
@@ -40,6 +46,8 @@ relay bench accuracy --n 500 --temperature 0.6 --jobs 2 --json > accuracy.json
 relay bench accuracy --family queues --cues tiny-queues --plot queues.png
 
 relay bench accuracy --family calculator --family retrieval --policy large-only --policy relaygen
+
+relay bench accuracy --family calculator --turns large --turns small --turns rule
 
 relay bench accuracy --small {OTHER_SMALL}"""
 
@@ -64,6 +72,21 @@ def engine(
     _show(terminal, report, as_json)
 
 
+@app.command(epilog=LANGCHAIN_EXAMPLES)
+def langchain(
+    ctx: typer.Context,
+    n: Annotated[int, typer.Option("-n", "--n", metavar="N", min=10, help="Tokens of an answer; each is a chunk.")] = 1000,
+    as_json: options.ReportJson = False,
+) -> None:
+    """What LangChain's chat model costs on top of the engine, a chunk. Needs the extra langchain, and no model."""
+    from relay_integrations.evaluation.langchain_bench import langchain_bench
+
+    terminal: Terminal = ctx.obj
+    with _status(terminal.err) as say:
+        report = langchain_bench(n, progress=say)
+    _show(terminal, report, as_json)
+
+
 @app.command(epilog=ACCURACY_EXAMPLES)
 def accuracy(
     ctx: typer.Context,
@@ -76,6 +99,13 @@ def accuracy(
     policy: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help=f"Who is to solve it; may be repeated. Without it: {', '.join(BASELINES)}."),
+    ] = None,
+    turns: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"Who writes relaygen's answers and tool calls; may be repeated. One of: {', '.join(TURNS)}. Without it: rule.",
+        ),
     ] = None,
     temperature: Annotated[
         float | None, typer.Option(metavar="T", help="Without it, or with 0: greedy.", rich_help_panel="Generation")
@@ -106,6 +136,7 @@ def accuracy(
         seed=seed,
         families=tuple(dict.fromkeys(family or ("amounts",))),
         policies=tuple(dict.fromkeys(policy or BASELINES)),
+        turns=tuple(dict.fromkeys(turns or ())),
         options=options.request_options(temperature=temperature, top_p=top_p, top_k=top_k, max_tokens=max_tokens),
         jobs=jobs,
         tiny=choice.tiny,

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from relay_integrations.config import Prices
@@ -14,7 +13,7 @@ from relay_integrations.engine import RelayEngine
 from relay_integrations.errors import ConfigError
 from relay_integrations.policies import Policy, make_policy
 from relay_integrations.roles import Role
-from relay_integrations.tiny import LARGE, OTHER_SMALL, SMALL, model_path
+from relay_integrations.tiny import LARGE, OTHER_SMALL, SMALL, locate, model_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +95,10 @@ def open_engine(choice: ModelChoice) -> RelayEngine:
     shared: dict[str, Any] = {key: value for key, value in placing.items() if value is not None}
     settings: dict[str, Any] = {"policy": choice.make_policy(), "cue_profile": choice.cues, "prices": choice.prices}
     if not choice.tiny:
-        return RelayEngine.from_pretrained(_place(str(choice.large)), _place(str(choice.small)), **shared, **settings)
+        return RelayEngine.from_pretrained(locate(str(choice.large)), locate(str(choice.small)), **shared, **settings)
     # Its steps are far too small to share out: a second thread makes them ten times slower on a busy machine.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     small = choice.small or SMALL
     if not shared:
         return RelayEngine.tiny(small=small, **settings)
     return RelayEngine.from_pretrained(model_path(LARGE), model_path(small), **{"dtype": "float32", **shared}, **settings)
-
-
-def _place(model: str) -> str | Path:
-    """Where a model is: one that ships goes by its name beside any other, too."""
-    return model_path(model) if model in (LARGE, SMALL, OTHER_SMALL) else model

@@ -71,6 +71,18 @@ Reasoning = Annotated[
         rich_help_panel=_REQUEST,
     ),
 ]
+ToolChoice = Annotated[
+    str | None,
+    typer.Option(metavar="CHOICE", help="auto, none, required, or the name of the tool that has to be called.", rich_help_panel=_REQUEST),
+]
+ResponseFormat = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE|json",
+        help="The answer is JSON: any object (json), or one by the schema in this JSON file. The prompt has to ask for it too.",
+        rich_help_panel=_REQUEST,
+    ),
+]
 MaxTokens = Annotated[
     int | None, typer.Option(metavar="N", help="Most output tokens. Without it: what fits the window.", rich_help_panel=_BUDGETS)
 ]

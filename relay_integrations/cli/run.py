@@ -27,6 +27,8 @@ echo '[{{"role": "user", "content": "Hello"}}]' | relay run --messages - --json
 
 relay run --policy random --set p=0.5 --seed 1 "…"
 
+relay run "Which city? Answer in JSON." --response-format schema.json
+
 What --set can set, with its defaults:
 
 {options.policy_settings()}"""
@@ -59,6 +61,8 @@ def run(
     stop: options.Stop = None,
     n: options.Choices = 1,
     reasoning: options.Reasoning = None,
+    tool_choice: options.ToolChoice = None,
+    response_format: options.ResponseFormat = None,
     max_tokens: options.MaxTokens = None,
     large_token_budget: options.LargeBudget = None,
     reasoning_budget: options.ReasoningBudget = None,
@@ -84,6 +88,8 @@ def run(
         stop=stop or None,
         n=n,
         reasoning=reasoning,
+        tool_choice=tool_choice,
+        response_format=_read_format(response_format),
         max_tokens=max_tokens,
         large_token_budget=large_token_budget,
         reasoning_budget=reasoning_budget,
@@ -104,10 +110,27 @@ def run(
 def _read_tools(path: str | None) -> list[dict[str, Any]] | None:
     if path is None:
         return None
-    try:
-        tools = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as e:
-        raise MessageError(f"--tools {path!r} cannot be read: {e}") from e
+    tools = _read_json("--tools", path)
     if not isinstance(tools, list):
         raise MessageError(f"--tools {path!r} holds no list of tools")
     return tools
+
+
+def _read_format(given: str | None) -> dict[str, Any] | None:
+    """A response format as in OpenAI's API: from the word `json`, or from a file that holds one or a bare schema."""
+    if given is None:
+        return None
+    if given == "json":
+        return {"type": "json_object"}
+    read = _read_json("--response-format", given)
+    if not isinstance(read, dict):
+        raise MessageError(f"--response-format {given!r} holds no JSON schema")
+    whole = read.get("type") in ("text", "json_object", "json_schema")
+    return read if whole else {"type": "json_schema", "json_schema": {"name": Path(given).stem, "schema": read}}
+
+
+def _read_json(option: str, path: str) -> Any:
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as e:
+        raise MessageError(f"{option} {path!r} cannot be read: {e}") from e

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from statistics import fmean
 from typing import Any
 
 from relay_integrations import tiny
@@ -18,8 +17,7 @@ from relay_integrations.errors import ConfigError, RelayError
 from relay_integrations.evaluation.crew import Assignment, Crew, OpenEngine
 from relay_integrations.evaluation.machine import describe_machine
 from relay_integrations.evaluation.report import Report
-from relay_integrations.evaluation.solving import Outcome
-from relay_integrations.evaluation.statistics import Pairs, newcombe_paired, spread, wilson
+from relay_integrations.evaluation.tally import Tally
 from relay_integrations.policies import AllCues, LargeOnly, Policy, RandomPolicy, RelayGen, SmallOnly
 from relay_integrations.roles import ROLES
 from relay_integrations.tiny.formats import MEASURED, context, talk
@@ -31,6 +29,14 @@ FAMILY_NAMES = (*FAMILIES, *MEASURED)
 
 BASELINES = ("large-only", "small-only", "relaygen", "all-cues", "random")
 """The policies that stand beside each other, in this order."""
+
+TURNS: dict[str, dict[str, Any]] = {
+    "rule": {},
+    "large": {"answer_role": "large", "tool_call_role": "large"},
+    "small": {"answer_role": "small", "tool_call_role": "small"},
+}
+"""Who writes the turns of an agent in RelayGen, the reasoning apart: the large model the calls and the small one the rest, or one of them
+all."""
 
 SEARCH_PROBLEMS = 60
 SEARCH_STEPS = 3
@@ -79,6 +85,7 @@ class AccuracySettings:
         seed: Of the problems.
         families: Some of `FAMILY_NAMES`.
         policies: Some of `BASELINES`.
+        turns: Some of `TURNS`: RelayGen is measured with each of them.
         options: Options of every request; greedy if they set no temperature.
         jobs: Processes to share the work.
         tiny: Whether the tiny models are measured, which need not be told to box their answers; others are.
@@ -88,6 +95,7 @@ class AccuracySettings:
     seed: int = 0
     families: tuple[str, ...] = ("amounts",)
     policies: tuple[str, ...] = BASELINES
+    turns: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
     jobs: int = 1
     tiny: bool = True
@@ -108,7 +116,8 @@ class AccuracySettings:
         Raises:
             ConfigError: Names what there is.
         """
-        for kind, given, known in (("family", self.families, FAMILY_NAMES), ("policy", self.policies, BASELINES)):
+        kinds = (("family", self.families, FAMILY_NAMES), ("policy", self.policies, BASELINES), ("turns", self.turns, tuple(TURNS)))
+        for kind, given, known in kinds:
             for name in given:
                 if name not in known:
                     raise ConfigError(f"there is no {kind} {name!r} to measure; there are: {', '.join(known)}")
@@ -118,54 +127,6 @@ class AccuracySettings:
                 f"{', '.join(worded)}: right is an answer in the tiny models' own words, which no other model knows; "
                 "measure other models on other families, or with `relay compare` on data of your own"
             )
-
-
-@dataclass(slots=True)
-class Tally:
-    """The outcomes of one policy on one family."""
-
-    policy: Policy
-    family: str
-    case: str | None = None
-    outcomes: list[Outcome] = field(default_factory=list)
-
-    @property
-    def utilisation(self) -> float:
-        """Share of all tokens that the large model wrote."""
-        return sum(o.large_tokens for o in self.outcomes) / max(1, sum(o.tokens for o in self.outcomes))
-
-    def row(self, baseline: Tally | None) -> dict[str, Any]:
-        """The figures; tokens, handoffs and seconds are means over the problems.
-
-        Args:
-            baseline: The large model alone on the same problems, to say the difference to it.
-        """
-        n = len(self.outcomes)
-        right = sum(o.right for o in self.outcomes)
-        paces = spread([1e3 * o.seconds / max(1, o.tokens) for o in self.outcomes])
-        return {
-            "policy": self.policy.name,
-            "family": self.family,
-            **({} if self.case is None else {"case": self.case}),
-            "n": n,
-            "accuracy": right / n,
-            "accuracy_ci": list(wilson(right, n)),
-            **({} if baseline is None or baseline is self else self._beside(baseline)),
-            "utilisation": self.utilisation,
-            "handoffs": fmean(o.handoffs for o in self.outcomes),
-            "tokens": fmean(o.tokens for o in self.outcomes),
-            "seconds": fmean(o.seconds for o in self.outcomes),
-            "ms_per_token": paces.median,
-            "ms_per_token_spread": [paces.low, paces.high],
-        }
-
-    def _beside(self, baseline: Tally) -> dict[str, Any]:
-        """The difference to the large model alone, with its interval."""
-        counts = [0, 0, 0, 0]
-        for mine, other in zip(self.outcomes, baseline.outcomes, strict=True):
-            counts[2 * (not mine.right) + (not other.right)] += 1
-        pairs = Pairs(*counts)
-        return {"difference": pairs.difference, "difference_ci": list(newcombe_paired(pairs))}
 
 
 def accuracy_bench(open_engine: OpenEngine, settings: AccuracySettings, progress: Progress = lambda what, done, all_: None) -> Report:
@@ -258,13 +219,23 @@ def _instruct(problem: Problem) -> Problem:
 
 def _line_up(crew: Crew, settings: AccuracySettings, family: str, cued: Policy, progress: Progress) -> list[Tally]:
     """The policies to measure on a family."""
-    made: dict[str, Policy] = {"large-only": LargeOnly(), "small-only": SmallOnly(), "relaygen": cued, "all-cues": AllCues()}
-    tallies = [Tally(made[name], family) for name in BASELINES if name in settings.policies and name in made]
+    made: dict[str, list[Tally]] = {
+        "large-only": [Tally(LargeOnly(), family)],
+        "small-only": [Tally(SmallOnly(), family)],
+        "relaygen": [Tally(cued.model_copy(update=TURNS[name]), family, f"turns: {name}") for name in settings.turns]
+        or [Tally(cued, family)],
+        "all-cues": [Tally(AllCues(), family)],
+    }
+    tallies = [tally for name in BASELINES if name in settings.policies for tally in made.get(name, ())]
     if "random" in settings.policies:
         drawn = settings.draw(family, min(SEARCH_PROBLEMS, settings.n), "validation")
         p = match_utilisation(crew, cued, drawn, settings.requests, progress)
         tallies.append(Tally(RandomPolicy(p=p), family, case=f"p={p:.3f}"))
     return tallies
+
+
+def _with_turns(cued: Policy, family: str, name: str) -> Tally:
+    return Tally(cued.model_copy(update=TURNS[name]), family, case=f"turns: {name}")
 
 
 def _measure(crew: Crew, settings: AccuracySettings, family: str, tallies: list[Tally], progress: Progress) -> None:
@@ -298,6 +269,8 @@ def _notes(settings: AccuracySettings, broken_off: bool) -> tuple[str, ...]:
     ]
     if len(settings.policies) > 1 and "large-only" in settings.policies:
         notes.append("vs large: difference to the large model alone on the same problems, with Newcombe's paired 95 % interval.")
+    if settings.turns:
+        notes.append("turns: who writes what follows the reasoning: one model all of it, or by the rule, the large one calls of tools.")
     if "random" in settings.policies:
         notes.append("random: its p was searched on validation problems, so that the large model's share is as in relaygen.")
     if settings.jobs > 1:

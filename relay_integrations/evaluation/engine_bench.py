@@ -78,7 +78,7 @@ class Case:
     def prepare(self) -> None:
         """Builds the engine; the first run warms up."""
         in_pieces = isinstance(self.policy, Schedule) or self.text.count(_CUED)
-        scripted = scripted_pair((lambda so_far, request: _next_piece(self.text, so_far)) if in_pieces else self.text, self.salt)
+        scripted = scripted_pair((lambda so_far, request: next_piece(self.text, so_far)) if in_pieces else self.text, self.salt)
         for backend in scripted:
             backend.requests = Forgetful()
         self._backends = tuple(TimedBackend(backend) for backend in scripted)
@@ -148,7 +148,7 @@ def engine_bench(n: int = 1000, progress: Callable[[str], None] = lambda text: N
     )
 
 
-def _next_piece(whole: str, so_far: str) -> Reply:
+def next_piece(whole: str, so_far: str) -> Reply:
     """What follows, no longer than any segment is: encoding all the rest at each hop would cost more than the engine does."""
     end = len(so_far) + 4 * len(_SENTENCE + _CUED)
     return Reply(whole[len(so_far) : end], eos=end >= len(whole))
@@ -198,7 +198,7 @@ def memory_row(n: int) -> dict[str, Any]:
     def script(so_far: str, request: GenerateRequest) -> Reply:
         nonlocal stalled
         if len(so_far) < limit:
-            return _next_piece(whole, so_far)
+            return next_piece(whole, so_far)
         stalled += 1
         return Reply("…", stall_after=0)
 
@@ -267,7 +267,7 @@ def crowd_rows(n: int) -> Iterator[dict[str, Any]]:
     whole = relayed_text(CROWD_TOKENS)
 
     def script(so_far: str, request: GenerateRequest) -> Reply:
-        reply = _next_piece(whole, so_far)
+        reply = next_piece(whole, so_far)
         reply.delay = 1e-6  # lets the others have a turn before each token
         return reply
 

@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-_PACKAGES = ("relay-integrations", "torch", "transformers", "vllm", "tokenizers", "httpx")
+_PACKAGES = ("relay-integrations", "torch", "transformers", "vllm", "tokenizers", "httpx", "langchain-core")
 
 
 def describe_machine() -> dict[str, Any]:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from relay_integrations.chat.constraint import Constraint
 from relay_integrations.cues.matcher import CueSet
 from relay_integrations.cues.profile import CueProfile
 from relay_integrations.roles import ROLES, HandoffReason, Role
@@ -50,7 +51,7 @@ class Plan:
         stop: Where it ends.
         max_tokens: Where it ends at the latest ("segment_limit"); None for no limit of its own.
         top2: Whether the policy needs the margin of each token.
-        grammar: Constraint on the output, as the backend takes it.
+        constraint: What the segment has to be.
     """
 
     role: Role
@@ -58,7 +59,7 @@ class Plan:
     stop: StopRule = StopRule(think_end=False)
     max_tokens: int | None = None
     top2: bool = False
-    grammar: Any = None
+    constraint: Constraint | None = None
 
 
 class Policy(BaseModel, ABC):
@@ -77,6 +78,15 @@ class Policy(BaseModel, ABC):
     leader: ClassVar[Role] = "large"
     roles: ClassVar[tuple[Role, ...]] = ROLES
     needs_cues: ClassVar[bool] = False
+
+    @property
+    def constrained_role(self) -> Role:
+        """Who writes an answer that has to follow a tool choice or a response format.
+
+        It is `tool_call_role` where the policy has that setting, else the large model if it takes part.
+        """
+        role: Role | None = getattr(self, "tool_call_role", None)
+        return role or ("large" if "large" in self.roles else self.roles[0])
 
     @abstractmethod
     def next(self, transcript: Transcript, ended: SegmentEnd | None) -> Plan | None:

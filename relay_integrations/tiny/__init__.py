@@ -23,6 +23,11 @@ def model_path(name: str) -> Path:
     return WEIGHTS / name
 
 
+def locate(model: str | Path) -> str | Path:
+    """Where a model is: one that ships goes by its name, any other by its folder or hub id, which is given back as it is."""
+    return model_path(str(model)) if str(model) in (LARGE, SMALL, OTHER_SMALL) else model
+
+
 def pair_paths() -> tuple[Path, Path]:
     """The folders of the large model and of the small one with the same tokenizer."""
     return model_path(LARGE), model_path(SMALL)

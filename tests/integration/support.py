@@ -77,20 +77,20 @@ def naive(backend: TransformersBackend, ids: Sequence[int], n: int) -> list[int]
     return ids[start:]
 
 
-def random_backend(tokenizer: Any, **config: Any) -> TransformersBackend:
+def random_backend(tokenizer: Any, tool_format: str | None = None, **config: Any) -> TransformersBackend:
     """A small model of random weights; `config` changes its shape."""
     torch.manual_seed(0)
-    shape = Qwen2Config(
-        vocab_size=len(tokenizer) + 5,  # padded, as real vocabularies are
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=256,
+    shape: dict[str, Any] = {
+        "vocab_size": len(tokenizer) + 5,  # padded, as real vocabularies are
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "max_position_embeddings": 256,
         **config,
-    )
-    return TransformersBackend(Qwen2ForCausalLM(shape).eval(), tokenizer, name="random")
+    }
+    return TransformersBackend(Qwen2ForCausalLM(Qwen2Config(**shape)).eval(), tokenizer, name="random", tool_format=tool_format)
 
 
 def pair_tokenizer() -> Any:

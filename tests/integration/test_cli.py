@@ -148,6 +148,15 @@ def test_the_accuracy_bench() -> None:
     assert 0 < rows["relaygen"]["utilisation"] < 1
 
 
+def test_the_accuracy_bench_tells_who_writes_an_agents_turns() -> None:
+    turns = [word for name in ("small", "rule", "large") for word in ("--turns", name)]
+    result = run("bench", "accuracy", "--n", "3", "--family", "calculator", "--policy", "relaygen", *turns, "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    small, rule, large = json.loads(result.stdout)["rows"]
+    assert small["utilisation"] < rule["utilisation"] < large["utilisation"]
+    assert rule["accuracy"] == large["accuracy"] == 1
+
+
 def test_a_shipped_model_goes_by_its_name_beside_a_folder() -> None:
     models = ["--large", str(model_path(LARGE)), "--small", SMALL]
     result = run("run", PROBLEM.question, *models, "--temperature", "0")

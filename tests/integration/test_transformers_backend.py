@@ -16,7 +16,7 @@ from transformers import Lfm2Config, Lfm2ForCausalLM
 from relay_integrations.backends import transformers as module
 from relay_integrations.backends.base import Chunk
 from relay_integrations.backends.transformers import TransformersBackend
-from relay_integrations.errors import ConfigError, NotSupported, PromptTooLong
+from relay_integrations.errors import ConfigError, PromptTooLong
 from tests.integration.support import (
     QUESTIONS,
     chunks_of,
@@ -263,9 +263,7 @@ def test_scores_are_those_of_one_pass_over_the_whole(large: TransformersBackend,
         asyncio.run(large.score(ids, 0))
 
 
-def test_what_is_not_supported_says_so(small: TransformersBackend) -> None:
-    with pytest.raises(NotSupported, match=r"'relay-tiny-small' does not support a grammar"):
-        generate(small, [1, 2], 1, grammar={"type": "object"})
+def test_a_prompt_without_ids_says_so(small: TransformersBackend) -> None:
     with pytest.raises(ConfigError, match="the prompt has no ids"):
         generate(small, [], 1)
 

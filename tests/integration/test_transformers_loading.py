@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from relay_integrations.backends.model_facts import default_sampling, find_window
 from relay_integrations.backends.transformers import TransformersBackend
 from relay_integrations.chat.tags import ThinkTags
+from relay_integrations.chat.tool_formats import HERMES
 from relay_integrations.errors import ConfigError, ModelLoadError
 from relay_integrations.sampling import FAMILIES, Sampling
 from relay_integrations.tiny import pair_paths
@@ -34,7 +35,9 @@ def test_what_the_pair_says_about_itself(large: TransformersBackend, small: Tran
         assert facts.scoring
         assert facts.reports_cached_tokens
         assert facts.output_penalties
-        assert (facts.grammar, facts.drafting, facts.speculative) == (False, False, False)
+        assert facts.constraints
+        assert facts.tool_format == HERMES
+        assert (facts.drafting, facts.speculative) == (False, False)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from relay_integrations.backends.kv_cache import Runner
-from relay_integrations.backends.sampler import Sampler
+from relay_integrations.backends.sampler import Sampler, margin_of
 from relay_integrations.backends.transformers import TransformersBackend
 from relay_integrations.sampling import NEUTRAL, Sampling
 from tests.integration.support import generate, ids_of, pair_tokenizer, prompt_of, random_backend
@@ -30,6 +30,28 @@ def test_padding_and_gaps_of_the_vocabulary_are_never_written(monkeypatch: pytes
         drawn = ids_of(generate(backend, [1, 2], 300, sampling=sampling))
         assert 7 not in drawn
         assert max(drawn) < size
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(temperature=0),
+        Sampling(temperature=5),
+        Sampling(temperature=5, top_k=50),
+        Sampling(temperature=5, top_k=2, min_p=0.1),
+        Sampling(temperature=5, top_p=0.9),
+        Sampling(temperature=5, presence_penalty=2, frequency_penalty=2),
+    ],
+    ids=str,
+)
+def test_what_may_not_come_is_never_drawn_however_likely_it_is(sampling: Sampling) -> None:
+    logits = torch.linspace(0, 10, 100)
+    allowed = torch.zeros(100, dtype=torch.bool)
+    allowed[[3, 40, 41]] = True
+    sampler = Sampler(sampling.over(NEUTRAL), 1, [99, 41], margins=True)
+    drawn = [sampler(logits, allowed) for _ in range(60)]
+    assert {token for token, _ in drawn} <= {3, 40, 41}
+    assert {margin for _, margin in drawn} == {margin_of(logits)}
 
 
 def test_margins_are_those_of_the_plain_distribution(large: TransformersBackend) -> None:

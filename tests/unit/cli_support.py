@@ -25,7 +25,8 @@ ESCAPE = "\x1b"
 class Bench:
     """A terminal whose models are scripted; remembers what was asked of it."""
 
-    def __init__(self, script: Any = MATHS, small: Any = None) -> None:
+    def __init__(self, script: Any = MATHS, small: Any = None, *, constraints: bool = False) -> None:
+        self._constraints = constraints
         self.choices: list[ModelChoice] = []
         self.engines: list[RelayEngine] = []
         self._scripts = (script, script if small is None else small)
@@ -33,7 +34,10 @@ class Bench:
     def open(self, choice: ModelChoice) -> RelayEngine:
         self.choices.append(choice)
         vocabulary = Vocabulary()
-        pair = [ScriptedBackend(s, name=n, vocabulary=vocabulary) for s, n in zip(self._scripts, ("big", "tiny"), strict=True)]
+        pair = [
+            ScriptedBackend(script, name=name, vocabulary=vocabulary, constraints=self._constraints)
+            for script, name in zip(self._scripts, ("big", "tiny"), strict=True)
+        ]
         self.engines.append(RelayEngine(*pair, policy=choice.make_policy(), cue_profile=choice.cues or CueProfile.of(*CUES)))
         return self.engines[-1]
 

@@ -9,7 +9,20 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from relay_integrations import CueProfile, Event, RelayChoice, RelayEngine, RelayResult, RelayStream, TextDelta, ToolCallDelta, fold
+from relay_integrations import (
+    CueProfile,
+    Event,
+    Handoff,
+    RelayChoice,
+    RelayEngine,
+    RelayResult,
+    RelayStream,
+    SegmentFinished,
+    SegmentStarted,
+    TextDelta,
+    ToolCallDelta,
+    fold,
+)
 from relay_integrations.backends.scripted import Reply, Script, ScriptedBackend, Vocabulary
 from relay_integrations.chat.tags import ThinkTags
 from relay_integrations.policies.base import Plan
@@ -165,6 +178,34 @@ def assert_prompts_grow(engine: RelayEngine) -> None:
             before, ids = last.get(request.session, ()), tuple(request.ids)
             assert ids[: len(before)] == before
             last[request.session] = ids
+
+
+def assert_in_order(events: list[Event]) -> None:
+    """The events of one finished choice come in the order that is promised."""
+    open_segment: SegmentStarted | None = None
+    last: SegmentStarted | None = None
+    handed: Handoff | None = None
+    for e in events:
+        if isinstance(e, SegmentStarted):
+            assert open_segment is None
+            if last is not None:
+                assert (handed is not None) == (last.role != e.role), "a handoff stands exactly between two roles"
+                assert e.index == last.index + 1
+            open_segment, last, handed = e, e, None
+        elif isinstance(e, SegmentFinished):
+            assert open_segment is not None
+            assert (e.index, e.role, e.reason) == (open_segment.index, open_segment.role, open_segment.reason)
+            open_segment = None
+        elif isinstance(e, Handoff):
+            assert open_segment is None
+            assert last is not None
+            assert e.from_role == last.role != e.to_role
+            handed = e
+        elif isinstance(e, (TextDelta, ToolCallDelta)):
+            assert open_segment is not None
+            assert (e.segment, e.role) == (open_segment.index, open_segment.role), "text stands in the segment that wrote it"
+    assert open_segment is None
+    assert events[-1].type == "relay_finished"
 
 
 def transcript(*, tools: bool = False, key: int = 0, closed: bool = False, segments: int = 0) -> Transcript:

@@ -28,6 +28,7 @@ from relay_integrations.evaluation.crew import Assignment, Crew
 from relay_integrations.evaluation.plot import check_plot, plot_accuracy
 from relay_integrations.evaluation.solving import MAX_ROUNDS, Outcome, solve
 from relay_integrations.evaluation.statistics import wilson
+from relay_integrations.evaluation.tally import Tally
 from relay_integrations.policies import LargeOnly, RandomPolicy, RelayGen, SmallOnly
 from relay_integrations.tiny.formats.frameworks import tool
 from relay_integrations.tiny.sets import problem_set
@@ -70,6 +71,15 @@ def test_each_family_has_rows_of_its_own() -> None:
         (family, policy) for family in ("amounts", "queues") for policy in ("large-only", "relaygen")
     ]
     assert all(row["accuracy"] == 1 and row["n"] == 4 for row in made.rows)
+
+
+def test_relaygen_is_measured_with_each_way_to_write_what_follows_the_reasoning() -> None:
+    chosen = settings(n=4, policies=("large-only", "relaygen"), turns=("large", "rule", "small"))
+    made = accuracy_bench(partial(open_knowing, True), chosen)
+    assert [row.get("case") for row in made.rows] == [None, "turns: large", "turns: rule", "turns: small"]
+    whole, large, rule, small = (row["utilisation"] for row in made.rows)
+    assert whole > large > rule == small  # no tools, no calls: by the rule the small model answers
+    assert any("turns: " in note for note in made.notes)
 
 
 def test_processes_at_once_find_what_one_finds() -> None:
@@ -173,8 +183,8 @@ def test_an_interrupt_amid_a_problem_drops_it_for_all_policies(monkeypatch: pyte
                 raise KeyboardInterrupt
             super().append(outcome)
 
-    def line_up(*given: Any) -> list[accuracy.Tally]:
-        return [accuracy.Tally(LargeOnly(), "amounts"), accuracy.Tally(SmallOnly(), "amounts", outcomes=Stopping())]
+    def line_up(*given: Any) -> list[Tally]:
+        return [Tally(LargeOnly(), "amounts"), Tally(SmallOnly(), "amounts", outcomes=Stopping())]
 
     monkeypatch.setattr(accuracy, "_line_up", line_up)
     with pytest.raises(Interrupted) as interrupted:
@@ -211,7 +221,7 @@ def test_an_interrupt_shows_what_is_done_and_is_told_by_the_exit_code(
 
 
 def test_unknown_names_are_refused() -> None:
-    for wrong in ({"families": ("sums",)}, {"policies": ("best",)}):
+    for wrong in ({"families": ("sums",)}, {"policies": ("best",)}, {"turns": ("nobody",)}):
         with pytest.raises(ConfigError, match=r"there is no .* to measure; there are: "):
             accuracy_bench(partial(open_knowing, True), settings(**wrong))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 from relay_integrations import RelayEngine
 from relay_integrations.cli.main import app
-from relay_integrations.evaluation import engine_bench
+from relay_integrations.evaluation import engine_bench, langchain_bench
 from relay_integrations.evaluation.machine import describe_machine, describe_versions
 from relay_integrations.evaluation.report import COLUMNS, Report, markdown, print_report
 from relay_integrations.evaluation.statistics import spread, wilson
@@ -153,3 +154,26 @@ def test_the_texts_of_the_engine_bench_hand_off_as_they_say() -> None:
         usage = engine.generate("x").usage
     assert usage.handoffs == {"cue": 10, "sentence_end": 10, "think_end": 1}
     assert usage.completion_tokens == pytest.approx(240, abs=12)
+
+
+# --- the bench of LangChain's chat model
+
+
+def test_the_langchain_bench_says_what_a_chunk_costs_more_than_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(langchain_bench, "ROUNDS", 3)
+    result = CliRunner().invoke(app, ["bench", "langchain", "--n", "60", "--json"])
+    assert result.exit_code == 0
+    data = json.loads(result.stdout)
+    assert (set(data), data["bench"]) == (KEYS, "langchain")
+    known = {key for column in COLUMNS for key in (column.key, f"{column.key}_spread")}
+    assert [set(row) <= known for row in data["rows"]] == [True] * 3
+    assert [(row["n"], row["tokens"] > 40, row["handoffs"] > 3) for row in data["rows"]] == [(3, True, True)] * 3
+    assert [row.get("aim") for row in data["rows"]] == [0.2, 0.2, None]
+    assert "langchain-core" in data["versions"]
+
+
+def test_the_langchain_bench_names_the_extra_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "langchain_core.callbacks", None)
+    result = CliRunner().invoke(app, ["bench", "langchain"])
+    assert result.exit_code != 0
+    assert "relay-integrations[langchain]" in result.output

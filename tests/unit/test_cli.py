@@ -30,7 +30,9 @@ def test_the_version() -> None:
     assert (result.exit_code, result.stdout) == (0, f"relay {__version__}\n")
 
 
-@pytest.mark.parametrize("command", [[], ["demo"], ["run"], ["chat"], ["bench"], ["bench", "engine"], ["bench", "accuracy"]])
+@pytest.mark.parametrize(
+    "command", [[], ["demo"], ["run"], ["chat"], ["bench"], ["bench", "engine"], ["bench", "langchain"], ["bench", "accuracy"]]
+)
 def test_help_shows_examples(command: list[str]) -> None:
     result = Bench().run(*command, "--help")
     assert result.exit_code == 0
@@ -121,6 +123,51 @@ def test_tool_calls_are_lines_of_json(tmp_path: Path) -> None:
     assert (parsed["name"], json.loads(parsed["arguments"])) == ("weather", {"city": "Bern"})
 
 
+WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Bern"}}\n</tool_call>'
+
+
+def answers(answer: str) -> Any:
+    """A script that thinks, and gives the answer that it is held to."""
+    free = continuing("<think>Look.</think>It is warm.")
+    return lambda so_far, request: answer if request.constraint else free(so_far, request)
+
+
+@pytest.mark.parametrize(("choice", "calls"), [("required", True), ("weather", True), ("auto", False), ("none", False)])
+def test_a_tool_choice(tmp_path: Path, choice: str, calls: bool) -> None:
+    tools = tmp_path / "tools.json"
+    tools.write_text(json.dumps([WEATHER]))
+    bench = Bench(answers(CALL), constraints=True)
+    result = bench.run("run", "hi", "--tools", str(tools), "--tool-choice", choice)
+    assert result.exit_code == 0
+    assert ('"weather"' in result.stdout) == calls
+    assert ("It is warm." in result.stdout) == (not calls)
+
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    ("content", "schema", "about"),
+    [
+        (SCHEMA, {**SCHEMA, "additionalProperties": False}, "response_format city"),
+        ({"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "array"}}}, {"type": "array"}, "response_format x"),
+        (None, {"type": "object"}, "response_format"),
+    ],
+    ids=["schema", "format", "json"],
+)
+def test_a_response_format(tmp_path: Path, content: Any, schema: Any, about: str) -> None:
+    file = tmp_path / "city.json"
+    file.write_text(json.dumps(content))
+    bench = Bench(answers('{"city": "Bern"}'), constraints=True)
+    result = bench.run("run", "hi", "--response-format", "json" if content is None else str(file))
+    assert (result.exit_code, result.stdout.strip()) == (0, '{"city": "Bern"}')
+    large = bench.engines[0].backends["large"]
+    assert isinstance(large, ScriptedBackend)
+    (piece,) = large.constraints_checked[0].rows[0].pieces
+    assert (json.loads(piece.schema), piece.about) == (schema, about)
+
+
 # --- run: where the prompt comes from
 
 
@@ -200,6 +247,9 @@ def test_policy_settings_are_json_where_they_can_be() -> None:
         (["run", "--file", "/no/such/file"], ["/no/such/file", "No such file"]),
         (["run", "--messages", "/no/such/file"], ["/no/such/file"]),
         (["run", "hi", "--tools", "/no/such/file"], ["--tools"]),
+        (["run", "hi", "--tool-choice", "required"], ["tool_choice", "tools"]),
+        (["run", "hi", "--response-format", "/no/such/file"], ["--response-format", "/no/such/file"]),
+        (["run", "hi", "--response-format", "json"], ["constrained output", "big"]),
         (["run", "hi", "--nope"], ["--nope", "relay run --help"]),
         (["run", "hi", "--seed", "x"], ["--seed", "x"]),
         (["run", "hi", "there"], ["there"]),

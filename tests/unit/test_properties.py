@@ -16,19 +16,17 @@ from hypothesis import strategies as st
 from relay_integrations import (
     CueProfile,
     Event,
-    Handoff,
     Policy,
     RelayEngine,
     RelayResult,
     SegmentFinished,
-    SegmentStarted,
     TextDelta,
     fold,
 )
 from relay_integrations.backends.scripted import EOS, ScriptedBackend, Vocabulary
 from relay_integrations.policies import AllCues, LargeOnly, RandomPolicy, RelayGen, Schedule, SmallOnly
 from tests.unit.oracle import answer_of, cut
-from tests.unit.support import WEATHER, assert_prompts_grow, backend, continuing, relay, running, said, untimed
+from tests.unit.support import WEATHER, assert_in_order, assert_prompts_grow, backend, continuing, relay, running, said, untimed
 
 PIECES = ["we", "add", " ", " ", "So", "So,", " Thus ", "now", "known", "3.14", "e.g.", ".", ". ", "!", "\n", "\n\n", ".\n\n"]
 ODD = ["STOP", "ST", "OP", "é", "日本", "🎉", "ü", "<", "</", "</b>", "th", "\u200b", '"', "(", "12", "a.b"]
@@ -214,30 +212,7 @@ def test_chunks_and_servers_with_a_mind_of_their_own_change_nothing(case: Case) 
 def test_events_come_in_the_order_that_is_promised(case: Case, most: int) -> None:
     case.options = {"max_tokens": most}
     events, _ = case.run()
-    open_segment: SegmentStarted | None = None
-    last: SegmentStarted | None = None
-    handed: Handoff | None = None
-    for e in events:
-        if isinstance(e, SegmentStarted):
-            assert open_segment is None
-            if last is not None:
-                assert (handed is not None) == (last.role != e.role), "a handoff stands exactly between two roles"
-                assert e.index == last.index + 1
-            open_segment, last, handed = e, e, None
-        elif isinstance(e, SegmentFinished):
-            assert open_segment is not None
-            assert (e.index, e.role, e.reason) == (open_segment.index, open_segment.role, open_segment.reason)
-            open_segment = None
-        elif isinstance(e, Handoff):
-            assert open_segment is None
-            assert last is not None
-            assert e.from_role == last.role != e.to_role
-            handed = e
-        elif isinstance(e, TextDelta):
-            assert open_segment is not None
-            assert (e.segment, e.role) == (open_segment.index, open_segment.role), "text stands in the segment that wrote it"
-    assert open_segment is None
-    assert events[-1].type == "relay_finished"
+    assert_in_order(events)
 
 
 @given(CASE, ROLE, st.integers(0, 12))

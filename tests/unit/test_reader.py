@@ -9,7 +9,7 @@ import pytest
 
 from relay_integrations.chat.reader import OutputReader
 from relay_integrations.chat.tags import ThinkTags, translate
-from relay_integrations.chat.tool_calls import HERMES
+from relay_integrations.chat.tool_formats import HERMES, ToolFormat
 from relay_integrations.events import Event, Handoff, ReasoningClosed, TextDelta, ToolCallDelta
 
 TAGS = (ThinkTags(),)
@@ -18,8 +18,10 @@ TAGS = (ThinkTags(),)
 class Reading:
     """What a reader makes of a text."""
 
-    def __init__(self, *, tags: Sequence[ThinkTags] = TAGS, **options: Any) -> None:
+    def __init__(self, *, tags: Sequence[ThinkTags] = TAGS, tools: ToolFormat | None = None, **options: Any) -> None:
         self.events: list[Event] = []
+        if tools is not None:
+            options["tools"] = {"large": tools, "small": tools}
         self.reader = OutputReader(self.events.append, lambda: 0.0, tags=tags, **options)
 
     def feed(self, *pieces: str, role: Any = "large", segment: int = 0) -> Reading:
@@ -305,3 +307,46 @@ def test_tags_are_translated_for_the_other_model() -> None:
     assert translate("<think>a</think>b", ours, theirs) == "[R]a[/R]b"
     assert translate("<think>a</think>b", ours, None) == "ab"
     assert translate("[R]a", None, ours) == "[R]a"
+
+
+# --- an answer that is held until it may begin
+
+
+def test_a_held_answer_is_not_shown_and_the_reasoning_is() -> None:
+    reading = Reading(hold_answer=True).feed("<think>a</think>\n\nb", " c")
+    assert reading.reader.answering
+    assert reading.both == ("a", "")
+    reading.reader.open_answer()
+    assert reading.feed("\n{}").finish().both == ("a", "{}")
+
+
+@pytest.mark.parametrize("pieces", [("It is",), ("\n", " ", "I"), ("<", "t", "x"), ("<tool_call>",)], ids=str)
+def test_what_may_open_the_reasoning_is_told_from_a_held_answer_as_soon_as_that_is_known(pieces: tuple[str, ...]) -> None:
+    reading = Reading(hold_answer=True)
+    assert reading.reader.leading
+    for piece in pieces[:-1]:
+        assert not reading.feed(piece).reader.answering
+    assert reading.feed(pieces[-1]).reader.answering
+    reading.reader.drop_lead()
+    assert not reading.reader.answering
+    assert reading.feed("<think>a</think>").finish().both == ("a", "")
+
+
+def test_a_held_answer_is_dropped_at_the_end_and_marks_keep_their_place() -> None:
+    reading = Reading(hold_answer=True).feed("It is")
+    reading.reader.mark(handoff())
+    assert outline(reading.events) == []
+    assert reading.finish().both == ("", "")
+    assert outline(reading.events) == ["handoff"]
+
+
+def test_in_an_answer_that_was_held_think_tags_are_text() -> None:
+    reading = Reading(hold_answer=True, stops=["END"])
+    reading.reader.open_answer()
+    assert reading.feed(*'"</think><think>x" END').finish().both == ("", '"</think><think>x" ')
+
+
+def test_who_closed_the_reasoning_by_force_is_said() -> None:
+    reading = Reading(hold_answer=True, reasoning_open=True).feed("a")
+    reading.reader.close_reasoning(1, "constraint")
+    assert [e.by for e in reading.events if isinstance(e, ReasoningClosed)] == ["constraint"]

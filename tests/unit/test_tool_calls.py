@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay_integrations.chat.tool_calls import CallPiece, HermesCallParser
+from relay_integrations.chat.tool_calls import CallPiece, JsonCall
 
 
 def read(*pieces: str) -> tuple[str, str, bool | None]:
     """Name, arguments and validity of one call, its inside fed in these pieces."""
-    parser = HermesCallParser()
+    parser = JsonCall()
     got = [piece for text in pieces for piece in parser.feed(text)] + parser.finish()
     names = [piece.name for piece in got if piece.name is not None]
     assert len(names) == 1, "the name comes once, and whole"
@@ -32,7 +32,7 @@ def test_arguments_are_passed_on_as_they_were_written() -> None:
 
 
 def test_the_name_is_known_before_the_arguments_are() -> None:
-    parser = HermesCallParser()
+    parser = JsonCall()
     assert parser.feed('{"name": "weather"') == []
     assert parser.feed(', "arguments": {"ci') == [CallPiece(name="weather"), CallPiece(arguments='{"ci')]
     assert parser.feed('ty": "Os') == [CallPiece(arguments='ty": "Os')]
