@@ -13,23 +13,24 @@ from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from typing_extensions import override
 
-from langchain_relay.call import Call, answers, read_call
+from langchain_relay.call import answers, read_call
 from langchain_relay.chunks import ChunkWriter, to_chat_result
-from langchain_relay.fields import RelayFields
+from langchain_relay.fields import ChatFields
 from langchain_relay.identity import identity
 from langchain_relay.messages import to_relay
 from langchain_relay.metadata import PROVIDER
 from langchain_relay.relaying import AsyncRelaying, Relaying
 from langchain_relay.run_scope import RunScope, current_scope
 from langchain_relay.scoped_model import scope_of
-from relay_integrations.adapter.segment_trace import SegmentTrace
 from langchain_relay.structured_output import Method, Schema, structured
 from langchain_relay.tools import ToolLike, read_tool_choice, read_tools
-from relay_integrations import ConfigError, MessageError, RelayEngine
+from relay_integrations import ConfigError, MessageError
+from relay_integrations.adapter.call import Call
+from relay_integrations.adapter.segment_trace import SegmentTrace
 from relay_integrations.tiny import LARGE, SMALL
 
 
-class ChatRelay(RelayFields):
+class ChatRelay(ChatFields):
     """A large and a small model that take turns inside one generation, as one chat model.
 
     The models are loaded at the first use, or by `engine`. Copies (`bind`, `bind_tools`, `with_config`, `model_copy`,
@@ -57,7 +58,8 @@ class ChatRelay(RelayFields):
         max_segments: How many such runs there are at most, and how many segments `response_metadata["relay"]` lists.
         profile: What LangChain is told of the model's abilities; filled in as far as it is known before loading.
 
-    Per call, `model="…"` names another policy (`model="large-only"`) or one of the two models, which then runs alone. Handoffs are
+    Per call, `policy=…` runs another policy, as does `model="…"` by its name (`model="large-only"`) or by that of one of the two models,
+    which then runs alone. Handoffs are
     custom events of the name `relay_handoff`. Reasoning is in `additional_kwargs["reasoning_content"]`, or in blocks of its own with
     `output_version="v1"`; figures are in `response_metadata["relay"]`. A forced tool call and JSON output need backends that can
     constrain what they write; others raise `NotSupported`.
@@ -67,16 +69,6 @@ class ChatRelay(RelayFields):
     def tiny(cls, *, small: str = SMALL, **settings: Any) -> Self:
         """The trained tiny pair that ships with relay, for trying things out. Needs the extra `transformers`."""
         return cls(large=LARGE, small=small, backend="transformers", **settings)
-
-    def close(self) -> None:
-        """Closes the engine that this model opened, for all copies of it. An engine that was passed in stays open."""
-        if self.engine is None:
-            self.opener().close()
-
-    async def aclose(self) -> None:
-        """As `close`, without blocking the event loop."""
-        if self.engine is None:
-            await self.opener().aclose()
 
     @property
     def _llm_type(self) -> str:
@@ -91,17 +83,14 @@ class ChatRelay(RelayFields):
         own = [self.stop] if isinstance(self.stop, str) else self.stop
         params = super()._get_ls_params(stop=own if stop is None else stop, **kwargs)
         params["ls_provider"] = PROVIDER
-        params["ls_model_name"] = self._reported_name(kwargs.get("model"))
+        params["ls_model_name"] = self._reported_name(kwargs.get("model"), kwargs.get("policy"))
         return params
 
-    def _reported_name(self, model: Any) -> str:
-        names = self.names
-        if not isinstance(model, str):
-            return names.model
+    def _reported_name(self, model: Any, policy: Any) -> str:
         try:
-            return names.of_policy(names.policy_of(model))
-        except ConfigError:
-            return model  # the call itself will say what is wrong with it
+            return self.names.of_policy(self.read_policy(model, policy)[0])
+        except ConfigError:  # the call itself will say what is wrong with it
+            return model if isinstance(model, str) else self.names.model
 
     @override
     def get_token_ids(self, text: str) -> list[int]:
@@ -139,7 +128,7 @@ class ChatRelay(RelayFields):
             tools: Anything that LangChain takes for a tool; an empty list binds none.
             tool_choice: "auto"; "none"; "any", "required" or True (some call); or a tool's name. All but the first two need backends
                 that can constrain their output.
-            strict: Whether the arguments must follow the tool's schema; goes into its definition.
+            strict: Goes into the tools' definitions, which the model is shown. Only forced calls are held to their schemas.
             parallel_tool_calls: Whether there may be several calls in one answer.
             **kwargs: Further arguments of each call.
 
@@ -263,12 +252,6 @@ class ChatRelay(RelayFields):
     def run_arguments(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         """Keeps core from streaming where several answers are asked for: a stream has room for one."""
         return kwargs if answers(self, kwargs) == 1 else {**kwargs, "stream": False}
-
-    def _open(self) -> RelayEngine:
-        return self.engine if self.engine is not None else self.opener().get()
-
-    async def _aopen(self) -> RelayEngine:
-        return self.engine if self.engine is not None else await self.opener().aget()
 
     def _relay(self, call: Call, scope: RunScope | None) -> Relaying:
         return Relaying(call.stream(self._open()), scope, SegmentTrace(self.trace_segments, self.max_segments))

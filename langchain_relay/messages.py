@@ -6,7 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, FunctionMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    BaseMessageChunk,
+    ChatMessage,
+    FunctionMessage,
+    ToolMessage,
+    message_chunk_to_message,
+)
 
 from relay_integrations import MessageError
 
@@ -30,6 +38,8 @@ def to_relay(messages: Sequence[BaseMessage]) -> list[RelayMessage]:
 
 
 def _read(message: BaseMessage) -> list[RelayMessage]:
+    if isinstance(message, BaseMessageChunk):
+        message = message_chunk_to_message(message)
     if isinstance(message, AIMessage):
         return [_assistant(message)]
     if isinstance(message, ToolMessage):

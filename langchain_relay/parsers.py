@@ -71,7 +71,10 @@ def refuse_cut(result: list[Generation]) -> None:
 
 def _cut_by(metadata: dict[str, Any]) -> str | None:
     if metadata.get("finish_reason") == "length":
-        return "it reached its limit of tokens; raise max_tokens, or set reasoning_budget if it was the reasoning that took them"
+        return (
+            "it ran into max_tokens, or into the end of the context window; allow more tokens, set reasoning_budget if it was the "
+            "reasoning that took them, or bound the schema (maxLength, maxItems)"
+        )
     stop = metadata.get("relay", {}).get("stop_sequence")
     return f"the stop sequence {stop!r} ended it; call the model without it" if stop else None
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from langchain_core.language_models import LanguageModelInput
 from langchain_core.output_parsers import BaseOutputParser
 from langchain_core.runnables import Runnable, RunnableMap, RunnablePassthrough
-from langchain_core.utils.function_calling import convert_to_openai_tool
 from langchain_core.utils.pydantic import is_basemodel_subclass
 
 from langchain_relay.parsers import WholeCall, WholeJson, WholePydantic, WholePydanticCall
-from langchain_relay.tools import read_response_format
+from langchain_relay.schemas import read_response_format
+from langchain_relay.tools import read_tools
 from relay_integrations import ConfigError
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ def structured(
         kwargs["ls_structured_output_format"] = {"kwargs": asked, "schema": schema}
     if method == "function_calling":
         assert schema is not None
-        name = convert_to_openai_tool(schema)["function"]["name"]
+        if kwargs.get("tools") is not None:
+            raise ConfigError("with_structured_output makes a tool of the schema, and takes no further tools: use method='json_schema'")
+        name = read_tools([schema])[0]["function"]["name"]
         llm = model.bind_tools([schema], tool_choice=name, strict=strict, parallel_tool_calls=False, **kwargs)
         return _parsed(llm, _call_parser(schema, name), include_raw)
     wanted = {"type": "json_object"} if method == "json_mode" else read_response_format(schema, strict)

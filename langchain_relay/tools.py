@@ -1,4 +1,4 @@
-"""Tools, tool choices and response formats, from the forms that LangChain knows to those of the engine."""
+"""Tools and tool choices, from the forms that LangChain knows to those of the engine."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from langchain_relay.schemas import is_recursive, own_schema
 from relay_integrations import ConfigError
 
 ToolLike = Mapping[str, Any] | type | Callable[..., Any] | BaseTool
@@ -16,8 +17,38 @@ _CHOICES = {"auto": "auto", "none": "none", "any": "required", "required": "requ
 
 
 def read_tools(tools: Sequence[ToolLike], strict: bool | None = None) -> list[dict[str, Any]]:
-    """Tools in OpenAI's format, from anything that LangChain takes for a tool."""
-    return [convert_to_openai_tool(dict(tool) if isinstance(tool, Mapping) else tool, strict=strict) for tool in tools]
+    """Tools in OpenAI's format, from anything that LangChain takes for a tool.
+
+    Raises:
+        ConfigError: One is no tool, or its arguments are no object.
+    """
+    if isinstance(tools, (str, Mapping)) or not isinstance(tools, Sequence):
+        raise ConfigError(f"tools must be a list of tools, not {type(tools).__name__}")
+    return [_read_tool(number, tool, strict) for number, tool in enumerate(tools)]
+
+
+def _read_tool(number: int, tool: ToolLike, strict: bool | None) -> dict[str, Any]:
+    plain = dict(tool) if isinstance(tool, Mapping) else tool
+    if isinstance(plain, dict) and "title" in plain and not _is_of_object(plain):
+        raise ConfigError(
+            f"tools[{number}] ({plain['title']!r}): the arguments of a tool are an object, and this schema describes something else; "
+            "put it in an object's property, or use method='json_schema'"
+        )
+    try:
+        read = convert_to_openai_tool(plain, strict=strict)
+    except (ValueError, TypeError) as e:
+        raise ConfigError(f"tools[{number}] is none that LangChain knows: {str(e).splitlines()[0]}") from e
+    schema = own_schema(plain.tool_call_schema if isinstance(plain, BaseTool) else plain)
+    if schema is not None and is_recursive(schema):
+        # LangChain writes a class into the place where it is referred to, and nothing where that has no end.
+        read["function"]["parameters"] = {key: value for key, value in schema.items() if key not in ("title", "description")}
+    return read
+
+
+def _is_of_object(schema: Mapping[str, Any]) -> bool:
+    return schema.get("type", "object") == "object" and not any(
+        key in schema for key in ("anyOf", "oneOf", "allOf", "enum", "const", "$ref")
+    )
 
 
 def read_tool_choice(choice: Any, tools: Sequence[Mapping[str, Any]]) -> str | None:
@@ -32,8 +63,7 @@ def read_tool_choice(choice: Any, tools: Sequence[Mapping[str, Any]]) -> str | N
     """
     if choice is None or choice is False or choice == "":
         return None
-    if isinstance(choice, Mapping):
-        choice = _name_in(choice)
+    asked, choice = choice, _name_in(choice) if isinstance(choice, Mapping) else choice
     names = [tool.get("function", {}).get("name") for tool in tools]
     if isinstance(choice, str) and choice in names:
         return choice
@@ -42,25 +72,9 @@ def read_tool_choice(choice: Any, tools: Sequence[Mapping[str, Any]]) -> str | N
         raise ConfigError(f"tool_choice={choice!r} asks for a call, but there are no tools")
     if read is None:
         raise ConfigError(
-            f"tool_choice={choice!r} is unknown: give 'auto', 'none', 'any', or the name of a tool: {', '.join(names) or '(none)'}"
+            f"tool_choice={asked!r} is unknown: give 'auto', 'none', 'any', or the name of a tool: {', '.join(names) or '(none)'}"
         )
     return read
-
-
-def read_response_format(asked: Any, strict: bool | None = None) -> dict[str, Any] | None:
-    """A response format as the engine takes it: OpenAI's `json_object` or `json_schema`; None where text is meant.
-
-    Args:
-        asked: A format of OpenAI's; or a schema: a Pydantic class, a TypedDict or a JSON schema.
-        strict: Goes into the format of a schema.
-    """
-    if asked is None:
-        return None
-    if isinstance(asked, Mapping) and asked.get("type") in ("json_object", "json_schema", "text"):
-        return None if asked["type"] == "text" else dict(asked)
-    function = convert_to_openai_tool(dict(asked) if isinstance(asked, Mapping) else asked, strict=strict)["function"]
-    schema = {"name": function["name"], "schema": function["parameters"]}
-    return {"type": "json_schema", "json_schema": schema if strict is None else {**schema, "strict": strict}}
 
 
 def _name_in(choice: Mapping[str, Any]) -> Any:

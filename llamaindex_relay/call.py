@@ -9,7 +9,7 @@ from llama_index.core.base.llms.types import ChatMessage
 
 from llamaindex_relay.messages import to_relay
 from llamaindex_relay.tools import read_tools
-from relay_integrations import ConfigError, Policy
+from relay_integrations import ConfigError
 from relay_integrations.adapter.call import Call
 from relay_integrations.adapter.report import Reporter
 
@@ -33,18 +33,7 @@ def read_call(llm: Relay, messages: Sequence[ChatMessage], kwargs: Mapping[str, 
     if options.get("n", 1) != 1:
         raise ConfigError(f"n={options['n']}: LlamaIndex takes one answer at a time; leave n out, or call RelayEngine.generate")
     tools = read_tools(options.pop("tools", ()))
-    name, policy = _policy(llm, options)
+    name, policy = llm.read_policy(options.pop("model", None), options.pop("policy", None))
     names = llm.names
     reporter = Reporter(model=names.of_policy(name), policy=name, large=names.large, small=names.small, max_segments=llm.max_segments)
     return Call(to_relay(messages), tools, policy, options, reporter)
-
-
-def _policy(llm: Relay, options: dict[str, Any]) -> tuple[str, Policy | None]:
-    """Takes what a call says of its policy out of the options: its name, and itself where it is not the engine's own."""
-    model, policy = options.pop("model", None), options.pop("policy", None)
-    if model is not None and policy is not None:
-        raise ConfigError("model and policy both name a policy: leave one of them out")
-    if isinstance(policy, Policy):
-        return policy.name, policy
-    name = llm.names.policy_of(model) if model is not None else policy
-    return name or llm.names.policy, llm.policy_for(name)

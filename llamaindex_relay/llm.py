@@ -23,7 +23,7 @@ from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_ca
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.tools import BaseTool
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from typing_extensions import override
 
 from llamaindex_relay.call import read_call
@@ -72,6 +72,8 @@ class Relay(RelayFields, FunctionCallingLLM):
     Per call, `model="…"` names another policy (`model="large-only"`) or one of the two models, which then runs alone. Reasoning is in a
     `ThinkingBlock`, streamed in `additional_kwargs["thinking_delta"]`; figures are in `raw["relay"]`, usage in `raw["usage"]`.
     """
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
     free_options: ClassVar[str] = "additional_kwargs"
 

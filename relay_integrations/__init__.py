@@ -15,6 +15,7 @@ from relay_integrations.engine import RelayEngine, RelayWarning
 from relay_integrations.errors import (
     BackendError,
     ConfigError,
+    ConstraintFailed,
     CueProfileError,
     EngineClosed,
     GenerationError,
@@ -50,6 +51,7 @@ __all__ = [
     "Backend",
     "BackendError",
     "ConfigError",
+    "ConstraintFailed",
     "CueProfile",
     "CueProfileError",
     "EngineClosed",

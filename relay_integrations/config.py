@@ -13,7 +13,7 @@ from relay_integrations.chat.tool_choice import ToolChoice
 from relay_integrations.errors import ConfigError
 from relay_integrations.roles import ROLES, Role
 from relay_integrations.sampling import Sampling
-from relay_integrations.validation import explain
+from relay_integrations.validation import explain, without_surrogates
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -77,7 +77,7 @@ class RequestOptions(BaseModel):
     def _not_empty(cls, stop: tuple[str, ...]) -> tuple[str, ...]:
         if any(not s for s in stop):
             raise ValueError("a stop sequence cannot be empty")
-        return stop
+        return tuple(without_surrogates(s) for s in stop)
 
     @field_validator("tool_choice", mode="before")
     @classmethod

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import wait
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from relay_integrations.backends import backend_class
 from relay_integrations.backends.base import Backend, RenderOptions
@@ -26,7 +26,7 @@ from relay_integrations.config import (
     read_prices,
 )
 from relay_integrations.cues.profile import GENERIC, CueProfile, find_profile, load_profile, read_profile
-from relay_integrations.errors import ConfigError, GenerationError
+from relay_integrations.errors import ConfigError, GenerationError, MessageError
 from relay_integrations.health import Health
 from relay_integrations.job import Job, constraints_of, prepare
 from relay_integrations.loop import LoopThread, Make, T
@@ -36,6 +36,7 @@ from relay_integrations.roles import ROLES, Role
 from relay_integrations.run import RelayRun, failed_before_start
 from relay_integrations.sink import Collector, EventQueue, Sink
 from relay_integrations.stream import AsyncRelayStream, RelayStream
+from relay_integrations.validation import without_surrogates
 
 Tools = Sequence[Mapping[str, Any]]
 
@@ -219,6 +220,10 @@ class RelayEngine:
     def encode(self, text: str, *, role: Role = "large") -> list[int]:
         """The ids of a text in the vocabulary of one of the models, without special tokens."""
         self._not_inside("encode", "backends[role].encode")
+        try:
+            without_surrogates(text)
+        except ValueError as e:
+            raise MessageError(str(e)) from e
         return self._wait_for(lambda: self.backends[role].encode(text))
 
     def prompt_ids(
@@ -261,6 +266,15 @@ class RelayEngine:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.aclose()
+
+    def __copy__(self) -> Self:
+        return self  # whoever copies what holds an engine means to share it
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an engine cannot be pickled: it holds models and a thread; build one where it is needed")
 
     def __repr__(self) -> str:
         names = (f"{role}={backend.capabilities.name!r}" for role, backend in self.backends.items())

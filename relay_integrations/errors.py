@@ -65,5 +65,9 @@ class BackendError(GenerationError):
     """A backend failed while it generated, and the failure rules did not allow to go on without it."""
 
 
+class ConstraintFailed(GenerationError, RuntimeError):
+    """An answer could not be held to its schema any longer. The schema is the reason, not the backend: no other model goes on."""
+
+
 class EngineClosed(RelayError, RuntimeError):
     """The engine was closed, and cannot generate any more."""

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING
 
 from relay_integrations.backends.base import BACKEND_ERRORS, Backend, Chunk, GenerateRequest, StopHints
+from relay_integrations.errors import ConstraintFailed
 from relay_integrations.policies.base import Plan
 from relay_integrations.roles import Role, SegmentEndCause
 from relay_integrations.sampling import derive_seed
@@ -70,6 +71,7 @@ class SegmentRun:
 
         Raises:
             HopFailed: The backend failed, also when tried again.
+            ConstraintFailed: The answer cannot be held to its constraint; that is not the backend's fault, and counts as none.
         """
         self._plan = plan
         self._watch = SegmentWatch(plan.stop, self._transcript.tail, self.segment.length, sentence_over=self._transcript.sentence_over)
@@ -271,6 +273,8 @@ async def _next_chunk(chunks: AsyncGenerator[Chunk, None]) -> Chunk | None:
     except asyncio.CancelledError as e:
         if (task := asyncio.current_task()) is not None and not task.cancelling():
             raise HopFailed(RuntimeError("the backend cancelled its own generation")) from e
+        raise
+    except ConstraintFailed:
         raise
     except BACKEND_ERRORS as e:
         raise HopFailed(e) from e

@@ -162,7 +162,7 @@ class LoopThread:
             loop.stop()
 
     def __del__(self) -> None:
-        loop = self._loop
+        loop = getattr(self, "_loop", None)  # it may have been made only in part
         if loop is not None:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(loop.stop)

@@ -103,6 +103,15 @@ def _wait(woken: threading.Event) -> None:
         pass
 
 
+def _nobody_waits() -> bool:
+    """Whether a generator that held the stream was dropped and its loop closes it by itself.
+
+    `asyncio.run` does not wait for that either: to wait here would be a task that is pending when the loop is gone.
+    """
+    task = asyncio.current_task()
+    return task is not None and type(task.get_coro()).__name__ == "async_generator_athrow"
+
+
 class AsyncRelayStream(_Reader, AsyncIterator[Event]):
     """As `RelayStream`, for any event loop; the caller's loop is never blocked.
 
@@ -122,7 +131,7 @@ class AsyncRelayStream(_Reader, AsyncIterator[Event]):
     async def aclose(self) -> None:
         """Stops the generation and waits until the backend has let go of it. May be called twice."""
         self._cancel()
-        while not self._queue.closed:
+        while not self._queue.closed and not _nobody_waits():
             await self._refill()
             while self._ready:
                 self._pop()

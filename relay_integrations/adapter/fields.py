@@ -94,6 +94,13 @@ class RelayFields(BaseModel):
         read_options(**self.default_options())
         return self
 
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_one_model(cls, values: Any) -> Any:
+        if isinstance(values, dict) and ("model" in values or "model_name" in values):
+            raise ConfigError("a relay has two models: say large=… and small=… (and policy=… for who writes when)")
+        return values
+
     @model_validator(mode="after")
     def _share_engine(self) -> Self:
         if self.engine is None:
@@ -183,6 +190,23 @@ class RelayFields(BaseModel):
         if self.policy is None:
             return DEFAULT_POLICY if self.engine is None else self.engine.policy.name
         return self.policy if isinstance(self.policy, str) else self.policy.name
+
+    def read_policy(self, asked: Any, policy: Any) -> tuple[str, Policy | None]:
+        """The name of the policy that a call runs, and the policy itself where it is not the engine's own.
+
+        Args:
+            asked: What the call says is its `model`: a policy by its name, or one of the two models.
+            policy: What it says is its `policy`, by name or itself.
+
+        Raises:
+            ConfigError: They name no policy, or both name one.
+        """
+        if asked is not None and policy is not None:
+            raise ConfigError("model=… and policy=… both choose a policy: leave one of them out")
+        if isinstance(policy, Policy):
+            return policy.name, policy if self.cue_profile is None else policy.with_cues(read_cue_profile(self.cue_profile))
+        name = self.names.policy_of(asked) if asked is not None else policy
+        return name or self.names.policy, self.policy_for(name)
 
     def policy_for(self, name: str | None) -> Policy | None:
         """The policy of a call, by its name or by this model's settings; None where it is the engine's own."""

@@ -12,7 +12,7 @@ import torch
 
 from relay_integrations.backends.lark import grammar, schema_grammar
 from relay_integrations.chat.constraint import Constraint
-from relay_integrations.errors import ConfigError, NotSupported
+from relay_integrations.errors import ConfigError, ConstraintFailed, NotSupported
 
 MOST_KEPT = 64
 """Compiled constraints that are kept: one for each set of tools or schema in use."""
@@ -52,7 +52,7 @@ class Guides:
 
         Raises:
             ConfigError: As in `check`.
-            RuntimeError: What is written is not the beginning of any text that the constraint allows.
+            ConstraintFailed: What is written is not the beginning of any text that the constraint allows.
         """
         guide = Guide(self._compiled(constraint).deep_copy(), self._size)
         if written:
@@ -113,7 +113,7 @@ class Guide:
         """Which tokens may come next, one truth value each.
 
         Raises:
-            RuntimeError: The text has become too complex to follow.
+            ConstraintFailed: The text has become too complex to follow.
         """
         bits = torch.frombuffer(bytearray(self._matcher.compute_bitmask()), dtype=torch.uint8).to(device)
         self._check()
@@ -124,14 +124,16 @@ class Guide:
         """Takes the tokens that were chosen.
 
         Raises:
-            RuntimeError: They are not allowed here.
+            ConstraintFailed: They are not allowed here.
         """
         self._matcher.consume_tokens(list(tokens))
         self._check()
 
     def _check(self) -> None:
         if self._matcher.is_error():
-            raise RuntimeError(f"the text does not follow its constraint: {_first_line(self._matcher.get_error())}")
+            said = _first_line(self._matcher.get_error())
+            hint = "is the schema recursive without an end, or very large?"
+            raise ConstraintFailed(f"the text does not follow its constraint: {said}; {hint}")
 
 
 def _described(tokenizer: Any) -> str:

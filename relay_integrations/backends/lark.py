@@ -71,7 +71,7 @@ def _tidy(schema: dict[str, Any]) -> dict[str, Any]:
     kinds = schema.get("type")
     integer = kinds == "integer" or (isinstance(kinds, list) and "integer" in kinds and "number" not in kinds)
     bounds = [schema[key] for key in _BOUNDS if key in schema]
-    if not integer or "multipleOf" in schema or not all(type(b) in (int, float) and abs(b) < _LARGEST for b in bounds):
+    if not integer or not all(type(b) in (int, float) and abs(b) < _LARGEST for b in bounds):
         return kept
     low = {} if "exclusiveMinimum" in schema else {"minimum": schema.get("minimum", -_LARGEST)}
     high = {} if "exclusiveMaximum" in schema else {"maximum": schema.get("maximum", _LARGEST)}

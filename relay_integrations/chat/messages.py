@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from relay_integrations.errors import MessageError, NotSupported
-from relay_integrations.validation import explain
+from relay_integrations.validation import explain, without_surrogates
 
 MessageRole = Literal["system", "user", "assistant", "tool"]
 
@@ -28,6 +28,11 @@ class ToolCall(BaseModel):
     id: str
     name: str
     arguments: str = "{}"
+
+    @field_validator("id", "name", "arguments", mode="after")
+    @classmethod
+    def _no_surrogates(cls, text: str) -> str:
+        return without_surrogates(text)
 
     @property
     def valid(self) -> bool:
@@ -81,11 +86,7 @@ class Message(BaseModel):
     @field_validator("content", "reasoning", "name", mode="after")
     @classmethod
     def _no_surrogates(cls, text: str | None) -> str | None:
-        try:
-            (text or "").encode()
-        except UnicodeEncodeError as e:
-            raise ValueError(f"the text holds a lone surrogate at {e.start}, which is no character") from e
-        return text
+        return text if text is None else without_surrogates(text)
 
     @model_validator(mode="after")
     def _check(self) -> Message:
@@ -179,7 +180,12 @@ def read_tools(tools: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]
             checked = Tool.model_validate(tool)
         except ValidationError as e:
             raise MessageError(f"tools[{i}] is not an OpenAI-style function tool: {explain(e)}") from e
-        read.append(checked.model_dump(exclude_none=True))
+        plain = checked.model_dump(exclude_none=True)
+        try:
+            without_surrogates(json.dumps(plain, ensure_ascii=False, default=str))
+        except ValueError as e:
+            raise MessageError(f"tools[{i}] ({checked.function.name!r}) cannot be shown to a model: {e}") from e
+        read.append(plain)
     return read
 
 

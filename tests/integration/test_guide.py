@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from llguidance import LLMatcher
 from llguidance.hf import from_tokenizer
 
-from relay_integrations import ConfigError, NotSupported, RelayEngine, Sampling
+from relay_integrations import ConfigError, ConstraintFailed, NotSupported, RelayEngine, Sampling
 from relay_integrations.backends.base import RenderOptions
 from relay_integrations.backends.guide import MOST_KEPT, Guides
 from relay_integrations.backends.lark import grammar
@@ -187,6 +187,17 @@ def test_a_constraint_changes_nothing_that_satisfies_it_already(large: Transform
             assert ids_of(held(large, ids, forced(*tools))) == ids_of(free)
             same += 1
     assert same >= 3
+
+
+def test_a_schema_without_an_end_is_an_error_of_the_request_and_no_failure_of_a_model() -> None:
+    endless = {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}
+    form = {"type": "json_schema", "json_schema": {"name": "endless", "schema": endless}}
+    with RelayEngine.tiny() as engine:
+        for _ in range(4):
+            with pytest.raises((ConstraintFailed, ConfigError), match="recursive"):
+                engine.generate("hi", response_format=form, reasoning=False, max_tokens=100)
+        assert engine.health.available("large")
+        assert engine.health.available("small")
 
 
 def test_line_breaks_may_stand_in_front_and_no_more_than_two(large: TransformersBackend) -> None:

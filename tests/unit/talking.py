@@ -1,7 +1,7 @@
 """A scripted pair that holds a conversation: it reads the prompt that it is sent, and calls tools or fills in forms by their schemas.
 
-The engine between them and the caller is the real one. Only what constrains a model (a forced tool call, JSON) is not asked of it,
-since scripted models cannot be constrained; they are told of it in the prompt and obey.
+The engine between them and the caller is the real one. Scripted models are trusted to keep to a constraint (a forced tool call, JSON):
+they are told of it in the prompt, and obey.
 """
 
 from __future__ import annotations
@@ -60,9 +60,12 @@ def talking_engine(**reply: Any) -> TalkingEngine:
     def backend(name: str) -> TalkingBackend:
         def script(so_far: str, request: GenerateRequest) -> Reply:
             whole = respond(talking.conversation(request))
+            if request.constraint is not None:
+                whole = whole.removeprefix(THOUGHT)
+                so_far = vocabulary.bytes_of(request.ids[request.constraint_start :]).decode(errors="ignore")
             return Reply(whole[len(so_far) :] if whole.startswith(so_far) else "", **reply)
 
-        talking = TalkingBackend(script, name=name, vocabulary=vocabulary, parameters=100 if name == "big" else 10)
+        talking = TalkingBackend(script, name=name, vocabulary=vocabulary, parameters=100 if name == "big" else 10, constraints=True)
         return talking
 
     return TalkingEngine(backend("big"), backend("tiny"), cue_profile=CueProfile.of("So", "Thus"))
@@ -109,5 +112,5 @@ def fill(schema: dict[str, Any], text: str, root: dict[str, Any] | None = None) 
 
 
 def _told(options: dict[str, Any]) -> dict[str, Any]:
-    asked = {name: options.pop(name) for name in CONSTRAINTS if name in options}
+    asked = {name: options[name] for name in CONSTRAINTS if options.get(name) is not None}
     return {**options, "template_options": {**(options.get("template_options") or {}), "asked": asked}} if asked else options

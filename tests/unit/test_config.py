@@ -30,6 +30,7 @@ from tests.unit.support import relay
         ({"seed": -1}, "argument seed"),
         ({"stop": ["a", ""]}, "argument stop: .*cannot be empty"),
         ({"stop": 5}, "argument stop"),
+        ({"stop": ["a", "\ud83d"]}, "argument stop: .*surrogate"),
         ({"reasoning": "maybe"}, "argument reasoning"),
         ({"penalties": "never"}, "argument penalties"),
         ({"large_sampling": {"heat": 1}}, r"unknown argument 'large_sampling.heat'"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from relay_integrations import BackendError, ConfigError, NotSupported, RelayFailed, fold
+from relay_integrations import BackendError, ConfigError, ConstraintFailed, NotSupported, RelayFailed, fold
 from relay_integrations.backends.scripted import Reply, ScriptedBackend
 from relay_integrations.chat.constraint import Constraint
 from relay_integrations.chat.tool_formats import HERMES, LLAMA
@@ -98,6 +98,30 @@ def test_a_failure_in_what_may_open_the_reasoning_drops_it(after: int) -> None:
     assert turns(result)[0] == ("large", "")
     assert {role for role, _ in turns(result)[1:]} == {"small"}
     assert (result.tool_calls[0].valid, result.reasoning[:5]) == (True, "We th")
+
+
+@pytest.mark.parametrize("times", range(1, 5))
+def test_a_schema_that_breaks_off_is_no_failure_of_a_model(times: int) -> None:
+    large, small = pair()
+    broken = failing_in_answer(large, 3)
+    script = broken._script
+
+    def say(so_far: str, request: Any) -> Any:
+        reply = script(so_far, request)
+        if isinstance(reply, Reply):
+            reply.error = ConstraintFailed("the text does not follow its constraint: too many items")
+        return reply
+
+    broken._script = say
+    with relay(broken, small, on_failure={"cool_down_after": 2}) as engine:
+        for _ in range(times):
+            with pytest.raises(ConstraintFailed, match="too many items") as caught:
+                engine.generate("hi", seed=1, **FORCED)
+            assert caught.value.partial is not None
+            assert caught.value.partial.reasoning
+        assert [role for role in ("large", "small") if engine.health.available(role)] == ["large", "small"]
+        assert not constrained(small)
+        assert {segment.role for segment in engine.generate("hi", seed=1).segments} == {"large", "small"}
 
 
 def test_a_backend_that_stops_too_early_is_asked_for_the_rest() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import gc
+import pickle
 import sys
 import threading
 from collections.abc import Iterator
@@ -72,6 +74,13 @@ def test_abandoned_tasks_leave_no_complaint_behind(caplog: pytest.LogCaptureFixt
         asyncio.run(abandon())
     gc.collect()
     assert not caplog.records
+
+
+def test_a_copy_of_what_holds_an_engine_shares_it_and_none_can_be_pickled() -> None:
+    with relay("a") as engine:
+        assert copy.copy(engine) is copy.deepcopy({"engine": engine})["engine"] is engine
+        with pytest.raises(TypeError, match="cannot be pickled"):
+            pickle.dumps(engine)
 
 
 def test_an_engine_that_is_dropped_ends_its_thread() -> None:

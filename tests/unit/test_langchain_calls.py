@@ -10,8 +10,9 @@ from langchain_core.callbacks import get_usage_metadata_callback
 from langchain_core.messages import HumanMessage
 
 from langchain_relay import ChatRelay
-from relay_integrations import BackendError, ConfigError, Prices, PromptTooLong
+from relay_integrations import BackendError, ConfigError, Prices, PromptTooLong, make_policy
 from relay_integrations.backends.scripted import Reply, ScriptedBackend, Vocabulary
+from relay_integrations.policies import LargeOnly
 from tests.unit.langchain_support import HANDOFFS_IN_MATHS, Recorder, chat, merged, plain
 from tests.unit.support import MATHS, backend, continuing
 
@@ -211,3 +212,30 @@ def test_tokens_that_are_bridged_over_a_failure_count_all_the_same() -> None:
     assert message.content == "The answer is 7.5."
     assert recorder.reasons[0] == "cue" != HANDOFFS_IN_MATHS[-1]
     assert message.response_metadata["relay"]["handoffs"]["fallback"] == 1
+
+
+@pytest.mark.parametrize("policy", ["large-only", LargeOnly(), make_policy("relaygen", answer_role="large")], ids=str)
+def test_a_call_may_choose_another_policy_by_its_name_or_by_itself(policy: Any) -> None:
+    model = chat(MATHS, seed=1)
+    name = policy if isinstance(policy, str) else policy.name
+    for message in (model.invoke("hi", policy=policy), merged(model.stream("hi", policy=policy)), model.bind(policy=policy).invoke("hi")):
+        assert message.response_metadata["relay"]["policy"] == name
+        assert message.response_metadata["model_name"] == model.names.of_policy(name)
+    assert model._get_ls_params(policy=policy)["ls_model_name"] == model.names.of_policy(name)
+    assert message.response_metadata["relay"]["tokens"]["small"] < model.invoke("hi").response_metadata["relay"]["tokens"]["small"]
+
+
+def test_two_words_on_the_policy_of_a_call_are_one_too_many() -> None:
+    with pytest.raises(ConfigError, match="leave one of them out"):
+        chat().invoke("hi", policy="large-only", model="large-only")
+
+
+@pytest.mark.parametrize("n", [0, -1, "many", 1.5])
+def test_a_number_of_answers_that_is_none_is_the_same_error_streamed_or_not(n: Any) -> None:
+    for call in (lambda: chat().invoke("hi", n=n), lambda: list(chat().stream("hi", n=n))):
+        with pytest.raises(ConfigError, match="argument n: "):
+            call()
+
+
+def test_no_number_of_answers_is_one() -> None:
+    assert chat().invoke("hi", n=None).text == merged(chat().stream("hi", n=None)).text != ""

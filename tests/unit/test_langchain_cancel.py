@@ -13,9 +13,9 @@ from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 
 from langchain_relay import ChatRelay
 from relay_integrations.backends.base import GenerateRequest
-from relay_integrations.backends.scripted import Reply, Vocabulary
+from relay_integrations.backends.scripted import Reply, ScriptedBackend, Vocabulary
 from tests.unit.langchain_support import Recorder, chat
-from tests.unit.support import MATHS, backend, eventually, requests, running
+from tests.unit.support import MATHS, backend, eventually, relay, requests, running
 
 pytestmark = pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")  # protocol v3 is beta
 
@@ -38,11 +38,12 @@ def stopped(model: ChatRelay) -> bool:
     return running(model.engine) == 0 and not any(backend(model.engine, role).sessions for role in ("large", "small"))
 
 
-async def reached(model: ChatRelay) -> None:
-    """Waits until the second segment has begun."""
+async def reached(model: ChatRelay, recorder: Recorder | None = None) -> None:
+    """Waits until the second segment has begun, and the recorder has heard of it."""
     engine = model.engine
     assert engine is not None
     assert await asyncio.to_thread(eventually, lambda: requests(engine) == 2 and running(engine) == 1)
+    assert recorder is None or await asyncio.to_thread(eventually, lambda: bool(recorder.reasons))
 
 
 def assert_left(model: ChatRelay, recorder: Recorder, error: type[BaseException]) -> None:
@@ -231,7 +232,7 @@ def test_a_timeout_around_a_call_is_a_cancellation() -> None:
         async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as others:
 
             async def run_out() -> None:
-                await reached(model)
+                await reached(model, recorder)
                 limit.reschedule(asyncio.get_running_loop().time())
 
             others.create_task(run_out())
@@ -248,7 +249,7 @@ def test_an_async_stream_of_protocol_v3_that_is_closed_is_reported() -> None:
         async with await model.astream_events("hi", {"callbacks": [recorder]}, version="v3") as stream:
             events: AsyncIterator[Any] = aiter(stream)
             await anext(events)
-            await reached(model)
+            await reached(model, recorder)
 
     recorder, model = Recorder(), held()
     asyncio.run(main())
@@ -344,3 +345,22 @@ def test_async_calls_use_no_thread_of_the_callers() -> None:
         assert "".join([chunk.text async for chunk in model.astream("hi")]) == "The answer is 7.5."
 
     asyncio.run(main())
+
+
+def test_a_stream_that_is_left_at_the_end_of_its_loop_leaves_no_complaint_behind(caplog: pytest.LogCaptureFixture) -> None:
+    class Slow(ScriptedBackend):
+        async def release(self, session: str) -> None:
+            await asyncio.sleep(0.05)
+            await super().release(session)
+
+    async def leave(model: ChatRelay) -> None:
+        async for _ in model.astream("hi"):
+            break
+
+    with relay(Slow([Reply("one two three", stall_after=1)] * 20, name="L"), "x", policy="large-only") as engine:
+        for _ in range(20):
+            asyncio.run(leave(ChatRelay(engine=engine)))
+        gc.collect()
+        assert eventually(lambda: running(engine) == 0)
+    gc.collect()
+    assert not caplog.records

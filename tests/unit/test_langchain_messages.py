@@ -10,11 +10,16 @@ from langchain_core.messages import (
     AIMessageChunk,
     BaseMessage,
     ChatMessage,
+    ChatMessageChunk,
     FunctionMessage,
+    FunctionMessageChunk,
     HumanMessage,
+    HumanMessageChunk,
     RemoveMessage,
     SystemMessage,
+    SystemMessageChunk,
     ToolMessage,
+    ToolMessageChunk,
 )
 
 from langchain_relay.messages import to_relay
@@ -33,6 +38,11 @@ def read(*messages: BaseMessage) -> list[Message]:
     [
         (SystemMessage("hi"), "system"),
         (HumanMessage("hi"), "user"),
+        (HumanMessageChunk("hi"), "user"),
+        (SystemMessageChunk("hi"), "system"),
+        (ToolMessageChunk("hi", tool_call_id="c1"), "tool"),
+        (ChatMessageChunk("hi", role="user"), "user"),
+        (FunctionMessageChunk("hi", name="f"), "tool"),
         (AIMessage("hi"), "assistant"),
         (AIMessageChunk("hi"), "assistant"),
         (ToolMessage("hi", tool_call_id="c1"), "tool"),

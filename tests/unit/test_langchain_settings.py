@@ -19,8 +19,8 @@ from langchain_core.runnables import ConfigurableField
 from pydantic import ValidationError
 
 from langchain_relay import ChatRelay
-from relay_integrations.adapter.shared_engine import EngineSettings
 from relay_integrations import CueProfile, EngineClosed, FailureRules, RelayEngine, __version__, make_policy
+from relay_integrations.adapter.shared_engine import EngineSettings
 from relay_integrations.tiny import LARGE, SMALL
 from tests.unit.langchain_support import chat
 from tests.unit.support import MATHS, WEATHER, backend, continuing, eventually, relay
@@ -80,6 +80,8 @@ def test_importing_it_and_making_a_model_loads_neither_torch_nor_transformers() 
         ({**PAIR, "model_kwargs": {"top_k": 1}, "top_k": 2}, "top_k is given twice"),
         ({**PAIR, "trace_segments": "some"}, "trace_segments"),
         ({**PAIR, "max_segments": -1}, "max_segments"),
+        ({**PAIR, "output_version": "v7"}, "output_version='v7' is unknown"),
+        ({"model": "big"}, "a relay has two models: say large=… and small=…"),
         ({**PAIR, "large_url": "http://here/v1"}, "large_url .*no backend for"),
     ],
 )
@@ -212,6 +214,8 @@ def test_the_version_is_in_the_metadata_of_traces() -> None:
         ("policy", "large-only"),
         ("policy", make_policy("relaygen", answer_role="large")),
         ("model_kwargs", {"min_p": 0.1}),
+        ("output_version", "v1"),
+        ("max_segments", 3),
     ],
 )
 def test_every_setting_that_changes_answers_is_in_the_key_of_the_cache(setting: str, value: Any) -> None:

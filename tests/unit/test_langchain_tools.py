@@ -10,12 +10,14 @@ from langchain_core.exceptions import OutputParserException
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableBinding
 from langchain_core.tools import tool
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel
 from pydantic.v1 import BaseModel as BaseModelV1
 from typing_extensions import TypedDict
 
 from langchain_relay import ChatRelay
-from langchain_relay.tools import read_response_format, read_tool_choice, read_tools
+from langchain_relay.schemas import read_response_format
+from langchain_relay.tools import read_tool_choice, read_tools
 from relay_integrations import ConfigError, NotSupported
 from tests.unit.langchain_support import merged
 from tests.unit.talking import TalkingEngine, talking_engine
@@ -220,7 +222,7 @@ def test_an_answer_that_is_cut_off_is_an_error_wherever_it_is_cut(model: ChatRel
         cut += 1
         assert "not whole" in str(raw["parsing_error"])
         for call in (made(tokens).invoke, lambda text: list(made(tokens).stream(text))):  # noqa: B023 - called at once
-            with pytest.raises(OutputParserException, match=r"not whole: .* raise max_tokens"):
+            with pytest.raises(OutputParserException, match=r"not whole: .* max_tokens"):
                 call("'Ann' is 33.")
     assert cut >= written - 4, "at most the closing tag and the end of the turn may lack"
 
@@ -274,3 +276,86 @@ def test_a_backend_that_cannot_be_constrained_says_so_itself() -> None:
 )
 def test_response_formats_of_openais_are_taken_as_they_are(given: Any, read: Any) -> None:
     assert read_response_format(given) == read
+
+
+class Node(BaseModel):
+    """Refers to itself."""
+
+    value: int
+    next: Node | None = None
+
+
+class Branch(BaseModel):
+    """Refers to itself by way of another."""
+
+    leaves: list[Leaf]
+
+
+class Leaf(BaseModel):
+    """Of a branch."""
+
+    grown: Branch | None = None
+
+
+class Pair(BaseModel):
+    """Refers to another class twice, and to itself never."""
+
+    one: Person
+    other: Person
+
+
+@pytest.mark.parametrize("schema", [Node, Branch])
+def test_a_class_that_refers_to_itself_is_asked_for_as_it_is(schema: type[BaseModel]) -> None:
+    @tool(args_schema=schema)
+    def keep(**fields: Any) -> str:
+        """Keep it."""
+        return ""
+
+    whole = schema.model_json_schema()
+    for parameters in (read_tools([schema])[0]["function"]["parameters"], read_tools([keep])[0]["function"]["parameters"]):
+        assert parameters["$defs"] == whole["$defs"]
+    form = read_response_format(schema)
+    assert form is not None
+    assert form["json_schema"]["schema"] == whole
+
+
+def test_a_class_that_does_not_is_written_out_as_langchain_does() -> None:
+    assert read_tools([Pair]) == [convert_to_openai_tool(Pair)]
+
+
+ANYTHING: list[dict[str, Any]] = [
+    {"title": "T", "description": "d", "type": "array", "items": {"enum": ["a", "b"]}},
+    {"title": "T", "description": "d", "enum": ["a", "b"]},
+    {"title": "T", "description": "d", "anyOf": [{"type": "integer"}, {"type": "null"}]},
+    {"title": "T", "description": "d", "type": ["integer", "null"]},
+]
+
+
+@pytest.mark.parametrize("schema", [*ANYTHING, *({k: v for k, v in s.items() if k != "title"} for s in ANYTHING)], ids=str)
+def test_json_may_be_of_any_schema(schema: dict[str, Any]) -> None:
+    form = read_response_format(schema)
+    assert form is not None
+    assert form["json_schema"] == {"name": schema.get("title", "answer"), "schema": schema}
+
+
+@pytest.mark.parametrize("schema", ANYTHING, ids=str)
+def test_a_call_has_an_object_of_arguments_and_nothing_else(model: ChatRelay, schema: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="arguments of a tool are an object"):
+        model.with_structured_output(schema)
+
+
+@pytest.mark.parametrize("given", [{}, "json", {"type": "xml"}, 5, {"title": "T"}])
+def test_what_is_no_response_format_is_named(model: ChatRelay, given: Any) -> None:
+    with pytest.raises(ConfigError, match="response_format="):
+        model.invoke("hi", response_format=given)
+
+
+@pytest.mark.parametrize("given", [[5], "x", {"type": "function"}, [{"type": "function"}], [{}]])
+def test_what_is_no_tool_is_named(model: ChatRelay, given: Any) -> None:
+    with pytest.raises(ConfigError, match=r"tools(\[0\])? "):
+        model.invoke("hi", tools=given)
+
+
+def test_further_tools_beside_a_form_are_refused(model: ChatRelay) -> None:
+    with pytest.raises(ConfigError, match="no further tools"):
+        model.with_structured_output(Person, tools=[weather])

@@ -65,7 +65,7 @@ def test_a_format_that_nobody_knows_is_a_remark() -> None:
         ({"type": "integer", "exclusiveMinimum": 0}, {"exclusiveMinimum": 0, "maximum": 2**62}),
         ({"type": "integer", "minimum": 2**70}, {"minimum": 2**70}),
         ({"type": "integer", "exclusiveMaximum": True}, {"exclusiveMaximum": True}),
-        ({"type": "integer", "multipleOf": 3}, {"multipleOf": 3}),
+        ({"type": "integer", "multipleOf": 3}, {"multipleOf": 3, "minimum": -(2**62), "maximum": 2**62}),
         ({"type": "number"}, {}),
         ({"type": ["integer", "number"]}, {}),
         ({}, {}),

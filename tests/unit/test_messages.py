@@ -90,6 +90,10 @@ def test_an_image_or_other_media_is_a_clear_error(kind: str) -> None:
         ([{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": 5}], r"messages\[1\].*tool_calls"),
         ([{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [{"function": 5}]}], r"messages\[1\].*tool_calls"),
         ([{"role": "user", "content": "a\ud800b"}], r"messages\[0\].*surrogate at 1"),
+        (
+            [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [{"id": "c", "name": "t", "arguments": "\ud800"}]}],
+            r"messages\[1\].*surrogate",
+        ),
         ([{"role": "system", "content": "a"}], "no user message"),
         ([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "last message is the assistant's"),
         ([{"role": "user", "content": "  \n"}], "every message is blank"),

@@ -8,8 +8,8 @@ import sys
 import relay_integrations
 
 PUBLIC = """
-    POLICIES AsyncRelayStream Backend BackendError ConfigError CueProfile CueProfileError EngineClosed Event FailureRules
-    GenerationError Handoff Message MessageError ModelLoadError NotSupported Policy Prices PromptTooLong ReasoningClosed
+    POLICIES AsyncRelayStream Backend BackendError ConfigError ConstraintFailed CueProfile CueProfileError EngineClosed Event
+    FailureRules GenerationError Handoff Message MessageError ModelLoadError NotSupported Policy Prices PromptTooLong ReasoningClosed
     RelayChoice RelayEngine RelayError RelayFailed RelayFinished RelayResult RelayStream RelayWarning RequestOptions Sampling
     SegmentFinished SegmentStarted TextDelta ThinkTags ToolCall ToolCallDelta Usage __version__ event_from_dict fold load_profile
     make_policy
