@@ -22,6 +22,7 @@ from llama_index.core.chat_engine.types import AgentChatResponse
 from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_callback
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
+from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools import BaseTool
 from pydantic import ConfigDict, Field, model_validator
 from typing_extensions import override
@@ -30,8 +31,9 @@ from llamaindex_relay.call import read_call
 from llamaindex_relay.owned import aowned, owned
 from llamaindex_relay.react import react_arguments
 from llamaindex_relay.responses import ResponseWriter, to_completion
+from llamaindex_relay.structured import streaming_program
 from llamaindex_relay.telling import Teller
-from llamaindex_relay.tools import read_tools, selections
+from llamaindex_relay.tools import read_tools, selections, why_no_call
 from relay_integrations import ConfigError
 from relay_integrations.adapter.call import Call
 from relay_integrations.adapter.fields import RelayFields
@@ -89,6 +91,12 @@ class Relay(RelayFields, FunctionCallingLLM):
     @override
     def class_name(cls) -> str:
         return "Relay"
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self.engine is not None:  # LlamaIndex would drop it, from this object too, and say so in a log line
+            raise TypeError("a Relay made with engine=… cannot be pickled: an engine holds models and a thread; give large=… and small=…")
+        state: dict[str, Any] = super().__getstate__()
+        return state
 
     @model_validator(mode="after")
     def _check_room(self) -> Self:
@@ -215,7 +223,7 @@ class Relay(RelayFields, FunctionCallingLLM):
         """
         calls = selections(response)
         if not calls and error_on_no_tool_call:
-            raise ValueError(f"the model called no tool, but answered: {response.message.content!r}")
+            raise ValueError(why_no_call(response))
         return calls
 
     @override
@@ -243,6 +251,21 @@ class Relay(RelayFields, FunctionCallingLLM):
         """As `predict_and_call`, for async code."""
         more = kwargs if self.is_function_calling_model else react_arguments(kwargs)
         return await super().apredict_and_call(list(tools), user_msg=user_msg, chat_history=chat_history, verbose=verbose, **more)
+
+    @override
+    def _structured_stream_call(
+        self, output_cls: type[Any], prompt: PromptTemplate, llm_kwargs: dict[str, Any] | None = None, **prompt_args: Any
+    ) -> Generator[Any, None, None]:
+        objects: Generator[Any, None, None] = streaming_program(self, output_cls, prompt).stream_call(llm_kwargs=llm_kwargs, **prompt_args)
+        return objects
+
+    @override
+    async def _structured_astream_call(
+        self, output_cls: type[Any], prompt: PromptTemplate, llm_kwargs: dict[str, Any] | None = None, **prompt_args: Any
+    ) -> AsyncGenerator[Any, None]:
+        program = streaming_program(self, output_cls, prompt)
+        objects: AsyncGenerator[Any, None] = await program.astream_call(llm_kwargs=llm_kwargs, **prompt_args)
+        return objects
 
     # --- generations
 

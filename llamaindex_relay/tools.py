@@ -25,6 +25,16 @@ def selections(response: ChatResponse) -> list[ToolSelection]:
     ]
 
 
+def why_no_call(response: ChatResponse) -> str:
+    """What to say where a call was wanted and there is none."""
+    relay = response.raw.get("relay", {}) if isinstance(response.raw, dict) else {}
+    broken = relay.get("invalid_tool_calls")
+    if not broken:
+        return f"the model called no tool, but answered: {response.message.content!r}"
+    cut = "; max_tokens cut it off, make it larger" if relay.get("finish_reason") == "length" else ""
+    return f"the model's call of {broken[0]['name']!r} is not whole or no JSON: {broken[0]['arguments']!r}{cut}"
+
+
 def _arguments(written: dict[str, Any] | str) -> dict[str, Any]:
     if not isinstance(written, str):
         return written

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf, SecretStr, field_serializer, field_validator, model_validator
 
 from relay_integrations.adapter.model_names import DEFAULT_POLICY, ModelNames
 from relay_integrations.adapter.segment_trace import TraceMode
@@ -55,7 +55,7 @@ class RelayFields(BaseModel):
     policy: str | InstanceOf[Policy] | None = None
     cue_profile: InstanceOf[CueProfile] | dict[str, Any] | str | Path | None = None
     on_failure: InstanceOf[FailureRules] | Literal["continue", "raise"] | dict[str, Any] | None = None
-    prices: dict[Literal["large", "small"], InstanceOf[Prices] | dict[str, float]] | None = None
+    prices: dict[Literal["large", "small"], InstanceOf[Prices] | dict[str, float | None]] | None = None
 
     temperature: float | None = None
     top_p: float | None = None
@@ -93,6 +93,17 @@ class RelayFields(BaseModel):
                 checked(Prices, price, f"prices[{role!r}]")
         read_options(**self.default_options())
         return self
+
+    @field_validator("policy", mode="before")
+    @classmethod
+    def _read_plain_policy(cls, policy: Any) -> Any:
+        return make_policy(**policy) if isinstance(policy, Mapping) and "name" in policy else policy
+
+    @field_serializer("policy")
+    def _write_plain_policy(self, policy: str | Policy | None) -> Any:
+        if not isinstance(policy, Policy):
+            return policy
+        return {"name": policy.name, **policy.model_dump(mode="json", exclude_defaults=True)}
 
     @model_validator(mode="before")
     @classmethod

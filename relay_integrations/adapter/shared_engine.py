@@ -37,7 +37,7 @@ class EngineSettings:
     large_options: Mapping[str, Any]
     small_options: Mapping[str, Any]
     rules: FailureRules
-    prices: Mapping[Role, Prices | dict[str, float]] | None
+    prices: Mapping[Role, Prices | dict[str, float | None]] | None
 
     @property
     def names(self) -> tuple[str, str]:
