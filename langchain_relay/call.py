@@ -13,7 +13,8 @@ from langchain_relay.messages import RelayMessage, to_relay
 from langchain_relay.metadata import Reporter
 from langchain_relay.schemas import read_response_format
 from langchain_relay.tools import read_tool_choice, read_tools
-from relay_integrations import AsyncRelayStream, ConfigError, Policy, RelayEngine, RelayResult, RelayStream
+from relay_integrations import POLICIES, AsyncRelayStream, ConfigError, Policy, RelayEngine, RelayResult, RelayStream
+from relay_integrations.config import read_options
 
 _OF_LANGCHAIN = ("stream", "ls_structured_output_format", "structured_output_format")
 """Keyword arguments that langchain-core passes on and that say nothing to a model."""
@@ -53,7 +54,8 @@ class Call:
 
 def answers(model: RelayFields, kwargs: Mapping[str, Any]) -> Any:
     """How many answers a call asks for."""
-    return kwargs.get("n", model.default_options().get("n", 1))
+    asked = kwargs.get("n", model.default_options().get("n", 1))
+    return 1 if asked is None else asked
 
 
 def read_call(
@@ -65,7 +67,7 @@ def read_call(
         model: The chat model.
         messages: The conversation.
         stop: Stop sequences of this call; None for those of the model, [] for none.
-        kwargs: Further arguments: request options, `model`, `tools`, `tool_choice`, `response_format`.
+        kwargs: Further arguments: request options, `model`, `policy`, `tools`, `tool_choice`, `response_format`.
         streamed: Whether the answer is streamed; there can be only one then.
 
     Raises:
@@ -77,9 +79,11 @@ def read_call(
         options["stop"] = stop
     if options.get("n", 1) is None:
         del options["n"]
-    if streamed and isinstance(n := options.get("n"), int) and n > 1:
-        raise ConfigError(f"n={options['n']} answers cannot be streamed: leave n out, or use invoke, batch or generate")
-    tools = read_tools(options.pop("tools", None) or ())
+    # Read as the engine does, to which "2" is 2.
+    if streamed and (n := read_options(n=options.get("n", 1)).n) > 1:
+        raise ConfigError(f"n={n} answers cannot be streamed: leave n out, or use invoke, batch or generate")
+    tools = options.pop("tools", None)
+    tools = read_tools(() if tools is None else tools)
     _put(options, "tool_choice", read_tool_choice(options.pop("tool_choice", None), tools))
     _put(options, "response_format", read_response_format(options.pop("response_format", None)))
     names, (name, policy) = model.names, read_policy(model, options.pop("model", None), options.pop("policy", None))
@@ -108,6 +112,8 @@ def read_policy(model: RelayFields, asked: Any, policy: Any) -> tuple[str, Polic
         raise ConfigError("model=… and policy=… both choose a policy: leave one of them out")
     if isinstance(policy, Policy):
         return policy.name, policy if model.cue_profile is None else policy.with_cues(read_cue_profile(model.cue_profile))
+    if not isinstance(policy, str | None):
+        raise ConfigError(f"policy={policy!r} is no policy: give the name of one ({', '.join(POLICIES)}) or a Policy")
     name = model.names.policy_of(asked) if asked is not None else policy
     return name or model.names.policy, model.policy_for(name)
 

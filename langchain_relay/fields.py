@@ -103,7 +103,10 @@ class RelayFields(ScopedChatModel):
             if not isinstance(price, Prices):
                 checked(Prices, price, f"prices[{role!r}]")
         if self.output_version not in (None, "v0", "v1"):
-            raise ConfigError(f"output_version={self.output_version!r} is unknown; there are: 'v0', 'v1'")
+            raise ConfigError(
+                f"output_version={self.output_version!r} is unknown; there are: 'v0', 'v1'. LC_OUTPUT_VERSION in the environment sets it "
+                "where the argument is left out"
+            )
         read_options(**self.default_options())
         return self
 
