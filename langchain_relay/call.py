@@ -14,6 +14,7 @@ from langchain_relay.tools import read_tool_choice, read_tools
 from relay_integrations import ConfigError
 from relay_integrations.adapter.call import Call
 from relay_integrations.adapter.report import Reporter
+from relay_integrations.config import read_options
 
 _OF_LANGCHAIN = ("stream", "ls_structured_output_format", "structured_output_format")
 """Keyword arguments that langchain-core passes on and that say nothing to a model."""
@@ -21,7 +22,8 @@ _OF_LANGCHAIN = ("stream", "ls_structured_output_format", "structured_output_for
 
 def answers(model: ChatFields, kwargs: Mapping[str, Any]) -> Any:
     """How many answers a call asks for."""
-    return kwargs.get("n", model.default_options().get("n", 1))
+    asked = kwargs.get("n", model.default_options().get("n", 1))
+    return 1 if asked is None else asked
 
 
 def read_call(
@@ -33,7 +35,7 @@ def read_call(
         model: The chat model.
         messages: The conversation.
         stop: Stop sequences of this call; None for those of the model, [] for none.
-        kwargs: Further arguments: request options, `model`, `tools`, `tool_choice`, `response_format`.
+        kwargs: Further arguments: request options, `model`, `policy`, `tools`, `tool_choice`, `response_format`.
         streamed: Whether the answer is streamed; there can be only one then.
 
     Raises:
@@ -45,9 +47,11 @@ def read_call(
         options["stop"] = stop
     if options.get("n", 1) is None:
         del options["n"]
-    if streamed and isinstance(n := options.get("n"), int) and n > 1:
-        raise ConfigError(f"n={options['n']} answers cannot be streamed: leave n out, or use invoke, batch or generate")
-    tools = read_tools(options.pop("tools", None) or ())
+    # Read as the engine does, to which "2" is 2.
+    if streamed and (n := read_options(n=options.get("n", 1)).n) > 1:
+        raise ConfigError(f"n={n} answers cannot be streamed: leave n out, or use invoke, batch or generate")
+    tools = options.pop("tools", None)
+    tools = read_tools(() if tools is None else tools)
     _put(options, "tool_choice", read_tool_choice(options.pop("tool_choice", None), tools))
     _put(options, "response_format", read_response_format(options.pop("response_format", None)))
     names, (name, policy) = model.names, model.read_policy(options.pop("model", None), options.pop("policy", None))

@@ -59,10 +59,10 @@ class ChatRelay(ChatFields):
         profile: What LangChain is told of the model's abilities; filled in as far as it is known before loading.
 
     Per call, `policy=…` runs another policy, as does `model="…"` by its name (`model="large-only"`) or by that of one of the two models,
-    which then runs alone. Handoffs are
-    custom events of the name `relay_handoff`. Reasoning is in `additional_kwargs["reasoning_content"]`, or in blocks of its own with
-    `output_version="v1"`; figures are in `response_metadata["relay"]`. A forced tool call and JSON output need backends that can
-    constrain what they write; others raise `NotSupported`.
+    which then runs alone. Handoffs are custom events of the name `relay_handoff`. Reasoning is in
+    `additional_kwargs["reasoning_content"]`, or in blocks of its own with `output_version="v1"`; figures are in
+    `response_metadata["relay"]`. A forced tool call and JSON output need backends that can constrain what they write; others raise
+    `NotSupported`.
     """
 
     @classmethod
@@ -156,7 +156,8 @@ class ChatRelay(ChatFields):
         """A model that answers in the form of a schema. Needs backends that can constrain their output.
 
         Args:
-            schema: A Pydantic class (of either version), whose instances come out; a TypedDict or a JSON schema, for dicts.
+            schema: A Pydantic class (of either version), whose instances come out; a TypedDict or a JSON schema, for what they describe.
+                Arguments of a call are an object; with "json_schema" it may be a schema of anything.
             method: "function_calling": a forced call of a tool with these arguments. "json_schema": JSON that follows the schema, after
                 any reasoning. "json_mode": any JSON object; the messages must say of what form.
             include_raw: Whether to return `{"raw": message, "parsed": …, "parsing_error": …}` and raise no error of the parser.

@@ -27,7 +27,10 @@ class ChatFields(RelayFields, ScopedChatModel):
     @model_validator(mode="after")
     def _check_output_version(self) -> Self:
         if self.output_version not in (None, "v0", "v1"):
-            raise ConfigError(f"output_version={self.output_version!r} is unknown; there are: 'v0', 'v1'")
+            raise ConfigError(
+                f"output_version={self.output_version!r} is unknown; there are: 'v0', 'v1'. LC_OUTPUT_VERSION in the environment sets it "
+                "where the argument is left out"
+            )
         return self
 
     @model_validator(mode="after")

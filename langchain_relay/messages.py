@@ -38,7 +38,7 @@ def to_relay(messages: Sequence[BaseMessage]) -> list[RelayMessage]:
 
 
 def _read(message: BaseMessage) -> list[RelayMessage]:
-    if isinstance(message, BaseMessageChunk):
+    while isinstance(message, BaseMessageChunk):  # a class that somebody derived from one takes two steps
         message = message_chunk_to_message(message)
     if isinstance(message, AIMessage):
         return [_assistant(message)]

@@ -23,24 +23,36 @@ if TYPE_CHECKING:
 Method = Literal["function_calling", "json_schema", "json_mode"]
 Schema = dict[str, Any] | type
 
+_SET_HERE: dict[str, tuple[str, ...]] = {
+    "function_calling": ("tools", "tool_choice", "parallel_tool_calls", "response_format"),
+    "json_schema": ("response_format",),
+    "json_mode": ("response_format",),
+}
+"""Arguments of a call that each method sets, or that go against it."""
+
+_WAY_OUT = {"tools": ", whose only tool is the schema: leave them out, or use method='json_schema', which takes tools"}
+
 
 def structured(
     model: ChatRelay, schema: Schema | None, method: Method, *, include_raw: bool, strict: bool | None, **kwargs: Any
 ) -> Runnable[LanguageModelInput, Any]:
     """See `ChatRelay.with_structured_output`."""
-    if method not in ("function_calling", "json_schema", "json_mode"):
-        raise ConfigError(f"method={method!r} is unknown; there are: function_calling, json_schema, json_mode")
+    if method not in list(_SET_HERE):  # which may be anything, also what has no hash
+        raise ConfigError(f"method={method!r} is unknown; there are: {', '.join(_SET_HERE)}")
     if schema is None and method != "json_mode":
         raise ConfigError(f"method={method!r} needs a schema: a Pydantic class, a TypedDict or a JSON schema")
     if strict is not None and method == "json_mode":
         raise ConfigError("strict needs a schema to be strict about: json_mode has none, use method='json_schema'")
+    for name in _SET_HERE[method]:
+        if kwargs.pop(name, None) is not None:
+            raise ConfigError(
+                f"with_structured_output leaves no room for {name} with method={method!r}{_WAY_OUT.get(name, ': leave it out')}"
+            )
     if schema is not None:  # for traces
         asked = {"method": method} if method == "json_mode" else {"method": method, "strict": strict}
         kwargs["ls_structured_output_format"] = {"kwargs": asked, "schema": schema}
     if method == "function_calling":
         assert schema is not None
-        if kwargs.get("tools") is not None:
-            raise ConfigError("with_structured_output makes a tool of the schema, and takes no further tools: use method='json_schema'")
         name = read_tools([schema])[0]["function"]["name"]
         llm = model.bind_tools([schema], tool_choice=name, strict=strict, parallel_tool_calls=False, **kwargs)
         return _parsed(llm, _call_parser(schema, name), include_raw)

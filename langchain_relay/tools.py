@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.tools import BaseTool
-from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from langchain_relay.schemas import is_recursive, own_schema
+from langchain_relay.schemas import is_of_objects, is_schema, read_function, reason
 from relay_integrations import ConfigError
 
 ToolLike = Mapping[str, Any] | type | Callable[..., Any] | BaseTool
 
+_OTHERWISE = "or ask for JSON instead of a call: with_structured_output(…, method='json_schema'), or response_format=…"
 _CHOICES = {"auto": "auto", "none": "none", "any": "required", "required": "required"}
 
 
@@ -28,27 +28,28 @@ def read_tools(tools: Sequence[ToolLike], strict: bool | None = None) -> list[di
 
 
 def _read_tool(number: int, tool: ToolLike, strict: bool | None) -> dict[str, Any]:
-    plain = dict(tool) if isinstance(tool, Mapping) else tool
-    if isinstance(plain, dict) and "title" in plain and not _is_of_object(plain):
-        raise ConfigError(
-            f"tools[{number}] ({plain['title']!r}): the arguments of a tool are an object, and this schema describes something else; "
-            "put it in an object's property, or use method='json_schema'"
-        )
+    if is_schema(tool) and isinstance(tool, Mapping):
+        _check_objects(number, tool.get("title", "a JSON schema"), tool)
+        if not tool.get("title"):
+            raise ConfigError(f"tools[{number}] is a JSON schema without a title, which would be the tool's name: add one, {_OTHERWISE}")
     try:
-        read = convert_to_openai_tool(plain, strict=strict)
-    except (ValueError, TypeError) as e:
-        raise ConfigError(f"tools[{number}] is none that LangChain knows: {str(e).splitlines()[0]}") from e
-    schema = own_schema(plain.tool_call_schema if isinstance(plain, BaseTool) else plain)
-    if schema is not None and is_recursive(schema):
-        # LangChain writes a class into the place where it is referred to, and nothing where that has no end.
-        read["function"]["parameters"] = {key: value for key, value in schema.items() if key not in ("title", "description")}
-    return read
+        function = read_function(tool, strict)
+    except Exception as e:
+        raise ConfigError(
+            f"tools[{number}] is no tool{reason(e)}: give a function, a Pydantic class, a TypedDict, a BaseTool, "
+            "or a function in OpenAI's format"
+        ) from e
+    _check_objects(number, function["name"], function.get("parameters") or {})
+    return {"type": "function", "function": function}
 
 
-def _is_of_object(schema: Mapping[str, Any]) -> bool:
-    return schema.get("type", "object") == "object" and not any(
-        key in schema for key in ("anyOf", "oneOf", "allOf", "enum", "const", "$ref")
-    )
+def _check_objects(number: int, name: Any, schema: Any) -> None:
+    # What is no mapping is no schema either; the engine says so.
+    if isinstance(schema, Mapping) and not is_of_objects(schema):
+        raise ConfigError(
+            f"tools[{number}] ({name!r}): the arguments of a tool are an object, and this schema describes something else; "
+            f"make it a property of an object, {_OTHERWISE}"
+        )
 
 
 def read_tool_choice(choice: Any, tools: Sequence[Mapping[str, Any]]) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, closing
 from contextvars import Context, copy_context
 from typing import Any, ClassVar, Self
@@ -24,7 +24,7 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools import BaseTool
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from typing_extensions import override
 
 from llamaindex_relay.call import read_call
@@ -34,15 +34,25 @@ from llamaindex_relay.responses import ResponseWriter, to_completion
 from llamaindex_relay.structured import streaming_program
 from llamaindex_relay.telling import Teller
 from llamaindex_relay.tools import read_tools, selections, why_no_call
-from relay_integrations import ConfigError
+from relay_integrations import ConfigError, Sampling
 from relay_integrations.adapter.call import Call
 from relay_integrations.adapter.fields import RelayFields
 from relay_integrations.adapter.segment_trace import SegmentTrace
 from relay_integrations.adapter.window import window_before_loading
+from relay_integrations.config import checked, read_failure_rules, read_prices
+from relay_integrations.cues.profile import read_profile
 from relay_integrations.tiny import LARGE, SMALL
 
 MOST_OUTPUT = 4096
 """What prompts leave room for where `max_tokens` is not set, if that is no more than a quarter of the window."""
+
+_READERS: dict[str | None, Callable[[Any], Any]] = {
+    "large_sampling": lambda fields: checked(Sampling, fields, "large_sampling"),
+    "small_sampling": lambda fields: checked(Sampling, fields, "small_sampling"),
+    "cue_profile": read_profile,
+    "on_failure": read_failure_rules,
+    "prices": read_prices,
+}
 
 
 class Relay(RelayFields, FunctionCallingLLM):
@@ -97,6 +107,12 @@ class Relay(RelayFields, FunctionCallingLLM):
             raise TypeError("a Relay made with engine=… cannot be pickled: an engine holds models and a thread; give large=… and small=…")
         state: dict[str, Any] = super().__getstate__()
         return state
+
+    @field_validator("large_sampling", "small_sampling", "cue_profile", "on_failure", "prices", mode="after")
+    @classmethod
+    def _as_what_it_means(cls, value: Any, info: ValidationInfo) -> Any:
+        """Objects that were given as dicts become objects, so that what `from_dict` restores equals what was stored."""
+        return _READERS[info.field_name](value) if isinstance(value, dict) else value
 
     @model_validator(mode="after")
     def _check_room(self) -> Self:

@@ -16,7 +16,7 @@ def owned(told: Generator[T, None, None], inner: Generator[T, None, None]) -> Ge
     """Yields what the wrapper yields; closes what it wraps, then itself."""
     try:
         for item in told:
-            yield item  # noqa: UP028 - `yield from` would close the wrapper before what it wraps
+            yield item
     finally:
         inner.close()
         told.close()

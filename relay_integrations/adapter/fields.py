@@ -19,7 +19,7 @@ from relay_integrations.config import FailureRules, Prices, RequestOptions, chec
 from relay_integrations.cues.profile import CueProfile, read_profile
 from relay_integrations.engine import RelayEngine
 from relay_integrations.errors import ConfigError
-from relay_integrations.policies import Policy, make_policy
+from relay_integrations.policies import POLICIES, Policy, make_policy
 from relay_integrations.sampling import Sampling
 
 PLACING = ("device", "dtype", "device_map", "trust_remote_code")
@@ -216,6 +216,8 @@ class RelayFields(BaseModel):
             raise ConfigError("model=… and policy=… both choose a policy: leave one of them out")
         if isinstance(policy, Policy):
             return policy.name, policy if self.cue_profile is None else policy.with_cues(read_cue_profile(self.cue_profile))
+        if not isinstance(policy, str | None):
+            raise ConfigError(f"policy={policy!r} is no policy: give the name of one ({', '.join(POLICIES)}) or a Policy")
         name = self.names.policy_of(asked) if asked is not None else policy
         return name or self.names.policy, self.policy_for(name)
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.instrumentation.span import BaseSpan
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_index.core.llms import ChatMessage
-from llama_index.core.instrumentation.span import BaseSpan
+from pydantic import Field
 
 from llamaindex_relay import Relay
 from relay_integrations.backends.base import GenerateRequest
@@ -32,8 +36,9 @@ HI = [ChatMessage(role="user", content="hi")]
 core_warns = [
     pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince20"),
     pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince211"),
+    pytest.mark.filterwarnings("ignore:is_running called from within a step:DeprecationWarning"),
 ]
-"""Core's agents look at all attributes of themselves, deprecated ones of pydantic too."""
+"""Core's agents look at all attributes of themselves, deprecated ones of pydantic too, and ask their own workflow what is deprecated."""
 
 
 def llm(script: AnyScript = MATHS, small: AnyScript | None = None, *, engine: dict[str, Any] | None = None, **settings: Any) -> Relay:
@@ -91,14 +96,14 @@ class _Span(BaseSpan):
 
     name: str = ""
     about: Any = None
-    tags: dict[str, Any] = {}
+    tags: dict[str, Any] = Field(default_factory=dict)
     state: str = "open"
     result: Any = None
     error: Any = None
 
 
 class _Spans(BaseSpanHandler[_Span]):
-    seen: dict[str, _Span] = {}
+    seen: dict[str, _Span] = Field(default_factory=dict)
 
     @classmethod
     def class_name(cls) -> str:
@@ -118,12 +123,13 @@ class _Spans(BaseSpanHandler[_Span]):
     def _close(self, id_: str, state: str, result: Any, error: Any) -> _Span:
         span = self.seen[id_]
         span.state = state if span.state == "open" else f"{span.state}, {state}"
-        span.result, span.error = result, error
+        # A stream that is held here would not be closed when its reader leaves it.
+        span.result, span.error = None if hasattr(result, "close") or hasattr(result, "aclose") else result, error
         return span
 
 
 class _Events(BaseEventHandler):
-    seen: list[Any] = []
+    seen: list[Any] = Field(default_factory=list)
 
     @classmethod
     def class_name(cls) -> str:
@@ -184,3 +190,35 @@ def recorded() -> Iterator[Recorder]:
     finally:
         root.event_handlers.remove(recorder._events)
         root.span_handlers.remove(recorder._spans)
+
+
+@contextmanager
+def own_loop() -> Iterator[None]:
+    """An event loop for core's sync methods that run async ones; it would make one otherwise, and leave it open."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        yield
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+class HashEmbedding(BaseEmbedding):
+    """Texts that share words are near each other; small, and of no model."""
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "HashEmbedding"
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        counts = [0.001] * 64
+        for word in re.findall(r"\w+", query.lower()):
+            counts[zlib.crc32(word.encode()) % 64] += 1.0
+        return counts
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        return self._get_query_embedding(query)
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        return self._get_query_embedding(text)

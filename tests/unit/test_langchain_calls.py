@@ -163,9 +163,11 @@ def test_several_answers_come_from_generate_and_the_prompt_counts_once() -> None
     assert counted.usage_metadata["big+tiny"] == messages[0].usage_metadata
 
 
-def test_several_answers_cannot_be_streamed() -> None:
-    with pytest.raises(ConfigError, match="n=2 answers cannot be streamed"):
-        list(chat().stream("hi", n=2))
+@pytest.mark.parametrize("n", [2, 2.0, "2"])
+def test_several_answers_cannot_be_streamed(n: Any) -> None:
+    for call in (lambda: chat().stream("hi", n=n), lambda: chat(model_kwargs={"n": n}).stream("hi")):
+        with pytest.raises(ConfigError, match="n=2 answers cannot be streamed"):
+            list(call())
 
 
 def test_invoke_with_several_answers_works_where_somebody_would_like_it_streamed() -> None:
@@ -230,6 +232,22 @@ def test_two_words_on_the_policy_of_a_call_are_one_too_many() -> None:
         chat().invoke("hi", policy="large-only", model="large-only")
 
 
+@pytest.mark.parametrize("policy", [["large-only"], 5, {}, LargeOnly], ids=str)
+def test_what_is_no_policy_is_named(policy: Any) -> None:
+    for call in (lambda: chat().invoke("hi", policy=policy), lambda: list(chat().stream("hi", policy=policy))):
+        with pytest.raises(ConfigError, match=r"policy=.* is no policy: give the name of one \(relaygen.*or a Policy"):
+            call()
+    assert chat()._get_ls_params(policy=policy)["ls_model_name"] == "big+tiny"
+
+
+def test_a_policy_of_the_call_is_in_the_key_of_the_cache() -> None:
+    model = chat()
+    large = [make_policy("relaygen", answer_role="large") for _ in range(2)]
+    keys = [model._get_llm_string(policy=policy) for policy in (None, "large-only", LargeOnly(), make_policy("relaygen"), *large)]
+    assert len(set(keys)) == 5
+    assert keys[-1] == keys[-2]
+
+
 @pytest.mark.parametrize("n", [0, -1, "many", 1.5])
 def test_a_number_of_answers_that_is_none_is_the_same_error_streamed_or_not(n: Any) -> None:
     for call in (lambda: chat().invoke("hi", n=n), lambda: list(chat().stream("hi", n=n))):
@@ -238,4 +256,8 @@ def test_a_number_of_answers_that_is_none_is_the_same_error_streamed_or_not(n: A
 
 
 def test_no_number_of_answers_is_one() -> None:
-    assert chat().invoke("hi", n=None).text == merged(chat().stream("hi", n=None)).text != ""
+    for model in (chat(), chat(n=2)):
+        assert model.invoke("hi", n=None).text == merged(model.stream("hi", n=None)).text == "The answer is 7.5."
+    recorder = Recorder()
+    chat(streaming=True).invoke("hi", {"callbacks": [recorder]}, n=None)
+    assert len(recorder.llm[1].tokens) > 1

@@ -56,6 +56,24 @@ def test_each_kind_of_message_has_its_role(message: BaseMessage, role: str) -> N
     assert (made.role, made.content) == (role, "hi")
 
 
+class Heard(HumanMessageChunk):
+    """Somebody's own."""
+
+
+def test_a_chunk_of_somebodys_own_class_is_read_as_what_it_is_derived_from() -> None:
+    (made,) = read(Heard("hi", name="Ada"))
+    assert (made.role, made.content, made.name) == ("user", "hi", "Ada")
+
+
+def test_chunks_that_were_added_up_are_read_as_one_message() -> None:
+    call = {"name": "weather", "args": '{"city": ', "id": "c1", "index": 0, "type": "tool_call_chunk"}
+    first = AIMessageChunk("So", additional_kwargs={"reasoning_content": "H"}, tool_call_chunks=[call])  # type: ignore[list-item]
+    rest = {"name": None, "args": '"Rome"}', "id": None, "index": 0, "type": "tool_call_chunk"}
+    whole = first + AIMessageChunk(":", additional_kwargs={"reasoning_content": "m."}, tool_call_chunks=[rest])  # type: ignore[list-item]
+    (made,) = read(whole)
+    assert (made.content, made.reasoning, made.tool_calls[0].arguments) == ("So:", "Hm.", '{"city": "Rome"}')
+
+
 def test_a_history_with_reasoning_and_tool_calls_keeps_both() -> None:
     said = AIMessage("Let me see.", additional_kwargs={"reasoning_content": "Hm."}, tool_calls=[CALL])
     user, assistant, tool = read(HumanMessage("Well?", name="Ada"), said, ToolMessage("4 °C", tool_call_id="c1", name="weather"))

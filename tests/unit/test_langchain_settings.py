@@ -90,6 +90,19 @@ def test_what_cannot_work_is_an_error_when_the_model_is_made(settings: dict[str,
         ChatRelay(**settings)
 
 
+@pytest.mark.parametrize("version", ["v0", "v1"])
+def test_the_form_of_messages_may_stand_in_the_environment(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = relay(MATHS)
+    monkeypatch.setenv("LC_OUTPUT_VERSION", version)
+    model = ChatRelay(engine=engine, seed=1)
+    assert model.output_version == version
+    assert isinstance(model.invoke("hi").content, list if version == "v1" else str)
+    assert model._get_llm_string() == ChatRelay(engine=engine, seed=1, output_version=version)._get_llm_string()
+    monkeypatch.setenv("LC_OUTPUT_VERSION", "responses/v1")
+    with pytest.raises(ValidationError, match=r"output_version='responses/v1' is unknown.*LC_OUTPUT_VERSION"):
+        ChatRelay(engine=engine)
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("large", LARGE), ("device", "cpu"), ("prices", {"large": {"input": 1, "output": 1}}), ("on_failure", "raise")]
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -10,7 +11,6 @@ from langchain_core.exceptions import OutputParserException
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableBinding
 from langchain_core.tools import tool
-from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel
 from pydantic.v1 import BaseModel as BaseModelV1
 from typing_extensions import TypedDict
@@ -262,100 +262,67 @@ def test_a_backend_that_cannot_be_constrained_says_so_itself() -> None:
                 call("hi")
 
 
-@pytest.mark.parametrize(
-    ("given", "read"),
-    [
-        (None, None),
-        ({"type": "text"}, None),
-        ({"type": "json_object"}, {"type": "json_object"}),
-        (
-            {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}},
-            {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}},
-        ),
-    ],
-)
-def test_response_formats_of_openais_are_taken_as_they_are(given: Any, read: Any) -> None:
-    assert read_response_format(given) == read
-
-
-class Node(BaseModel):
-    """Refers to itself."""
-
-    value: int
-    next: Node | None = None
-
-
-class Branch(BaseModel):
-    """Refers to itself by way of another."""
-
-    leaves: list[Leaf]
-
-
-class Leaf(BaseModel):
-    """Of a branch."""
-
-    grown: Branch | None = None
-
-
-class Pair(BaseModel):
-    """Refers to another class twice, and to itself never."""
-
-    one: Person
-    other: Person
-
-
-@pytest.mark.parametrize("schema", [Node, Branch])
-def test_a_class_that_refers_to_itself_is_asked_for_as_it_is(schema: type[BaseModel]) -> None:
-    @tool(args_schema=schema)
-    def keep(**fields: Any) -> str:
-        """Keep it."""
-        return ""
-
-    whole = schema.model_json_schema()
-    for parameters in (read_tools([schema])[0]["function"]["parameters"], read_tools([keep])[0]["function"]["parameters"]):
-        assert parameters["$defs"] == whole["$defs"]
-    form = read_response_format(schema)
-    assert form is not None
-    assert form["json_schema"]["schema"] == whole
-
-
-def test_a_class_that_does_not_is_written_out_as_langchain_does() -> None:
-    assert read_tools([Pair]) == [convert_to_openai_tool(Pair)]
-
-
-ANYTHING: list[dict[str, Any]] = [
-    {"title": "T", "description": "d", "type": "array", "items": {"enum": ["a", "b"]}},
-    {"title": "T", "description": "d", "enum": ["a", "b"]},
-    {"title": "T", "description": "d", "anyOf": [{"type": "integer"}, {"type": "null"}]},
-    {"title": "T", "description": "d", "type": ["integer", "null"]},
-]
-
-
-@pytest.mark.parametrize("schema", [*ANYTHING, *({k: v for k, v in s.items() if k != "title"} for s in ANYTHING)], ids=str)
-def test_json_may_be_of_any_schema(schema: dict[str, Any]) -> None:
-    form = read_response_format(schema)
-    assert form is not None
-    assert form["json_schema"] == {"name": schema.get("title", "answer"), "schema": schema}
-
-
-@pytest.mark.parametrize("schema", ANYTHING, ids=str)
-def test_a_call_has_an_object_of_arguments_and_nothing_else(model: ChatRelay, schema: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="arguments of a tool are an object"):
-        model.with_structured_output(schema)
-
-
-@pytest.mark.parametrize("given", [{}, "json", {"type": "xml"}, 5, {"title": "T"}])
-def test_what_is_no_response_format_is_named(model: ChatRelay, given: Any) -> None:
-    with pytest.raises(ConfigError, match="response_format="):
-        model.invoke("hi", response_format=given)
-
-
-@pytest.mark.parametrize("given", [[5], "x", {"type": "function"}, [{"type": "function"}], [{}]])
-def test_what_is_no_tool_is_named(model: ChatRelay, given: Any) -> None:
+@pytest.mark.parametrize("given", [{}, "", 0, 5, "x", b"x", {"type": "function"}, {1, 2}])
+def test_what_is_no_list_of_tools_is_named(model: ChatRelay, given: Any) -> None:
     with pytest.raises(ConfigError, match=r"tools(\[0\])? "):
         model.invoke("hi", tools=given)
 
 
-def test_further_tools_beside_a_form_are_refused(model: ChatRelay) -> None:
-    with pytest.raises(ConfigError, match="no further tools"):
-        model.with_structured_output(Person, tools=[weather])
+UNCALLABLE: list[Any] = [5, "x", None, {}, [], int, {"type": "function"}, {"type": "function", "function": 5}, {"type": "web_search"}]
+
+
+@pytest.mark.parametrize("given", UNCALLABLE, ids=str)
+def test_what_is_no_tool_is_named_with_what_is_taken(model: ChatRelay, given: Any) -> None:
+    for call in (lambda: model.invoke("hi", tools=[weather, given]), lambda: model.bind_tools([weather, given], tool_choice="any")):
+        with pytest.raises(ConfigError, match=r"tools\[1\] is no tool.*give a function, a Pydantic class"):
+            call()
+
+
+PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"name": "look", "parameters": PARAMETERS},
+        {"type": "function", "function": {"name": "look", "parameters": PARAMETERS}},
+        {"type": "function", "name": "look", "parameters": PARAMETERS},
+        {"name": "look", "input_schema": PARAMETERS},
+        {"title": "look", **PARAMETERS},
+    ],
+    ids=str,
+)
+def test_a_function_may_be_written_as_any_provider_does(given: dict[str, Any]) -> None:
+    assert read_tools([given]) == [{"type": "function", "function": {"name": "look", "parameters": PARAMETERS}}]
+    form = read_response_format(given)
+    assert form is not None
+    assert form["json_schema"]["schema"].items() >= PARAMETERS.items()
+
+
+@pytest.mark.parametrize("given", [{"name": "look"}, {"type": "function", "name": "look"}, {"title": "look"}], ids=str)
+def test_a_function_without_arguments_stays_one(given: dict[str, Any]) -> None:
+    assert read_tools([given]) == [{"type": "function", "function": {"name": "look"}}]
+
+
+@pytest.mark.parametrize("choice", [{"foo": 1}, {}, [], 0, 1, b"any", {"type": "function", "function": {}}, {"name": ["weather"]}], ids=str)
+def test_a_choice_that_is_none_is_shown_as_it_was_given(choice: Any) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"tool_choice={choice!r} is unknown")):
+        read_tool_choice(choice, read_tools([weather]))
+
+
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [("function_calling", name) for name in ("tools", "tool_choice", "parallel_tool_calls", "response_format")]
+    + [("json_schema", "response_format"), ("json_mode", "response_format")],
+)
+def test_what_a_form_sets_itself_cannot_be_set_beside_it(model: ChatRelay, method: Any, name: str) -> None:
+    value = {"tools": [weather], "tool_choice": "any", "parallel_tool_calls": True, "response_format": {"type": "json_object"}}[name]
+    schema = None if method == "json_mode" else Person
+    with pytest.raises(ConfigError, match=f"no room for {name} with method='{method}'"):
+        model.with_structured_output(schema, method=method, **{name: value})
+    model.with_structured_output(schema, method=method, **{name: None}).invoke("'Ann' is 33.")
+
+
+def test_json_may_be_asked_for_beside_tools(model: ChatRelay) -> None:
+    model.with_structured_output(Person, method="json_schema", tools=[weather]).invoke("'Ann' is 33.")
+    assert asked(model)["tools"] == ["weather"]

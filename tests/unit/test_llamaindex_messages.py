@@ -33,7 +33,14 @@ def shown(*messages: ChatMessage) -> list[Any]:
 
 @pytest.mark.parametrize(
     ("role", "becomes"),
-    [("system", "system"), ("developer", "system"), ("user", "user"), ("assistant", "assistant"), ("chatbot", "assistant"), ("model", "assistant")],
+    [
+        ("system", "system"),
+        ("developer", "system"),
+        ("user", "user"),
+        ("assistant", "assistant"),
+        ("chatbot", "assistant"),
+        ("model", "assistant"),
+    ],
 )
 def test_every_role_has_its_place(role: str, becomes: str) -> None:
     first, *_ = shown(ChatMessage(role=role, content="Hm."), *HI)
@@ -80,7 +87,11 @@ def test_citable_text_is_text() -> None:
 @pytest.mark.parametrize("way", ["chat", "astream_chat"])
 @pytest.mark.parametrize(
     ("block", "kind"),
-    [(ImageBlock(url="http://x/y.png"), "image"), (AudioBlock(url="http://x/y.mp3"), "audio"), (DocumentBlock(url="http://x/y.pdf"), "document")],
+    [
+        (ImageBlock(url="http://x/y.png"), "image"),
+        (AudioBlock(url="http://x/y.mp3"), "audio"),
+        (DocumentBlock(url="http://x/y.pdf"), "document"),
+    ],
 )
 def test_media_is_an_error_that_names_it_before_anything_is_generated(way: str, block: Any, kind: str) -> None:
     model = llm()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -45,7 +46,7 @@ def test_a_stream_comes_in_pieces_that_grow_to_what_is_returned_whole(way: str) 
     assert len(responses) > 5
     assert "".join(response.delta for response in responses) == ANSWER
     so_far = [text(response) or "" for response in responses]
-    assert all(later.startswith(earlier) for earlier, later in zip(so_far, so_far[1:], strict=False))
+    assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(so_far))
     (whole,) = WAYS[way.replace("stream_", "")](llm(seed=1))
     assert text(responses[-1]) == text(whole)
     assert _without_times(responses[-1].raw) == _without_times(whole.raw)
@@ -132,9 +133,13 @@ def test_a_call_may_choose_another_policy(way: str) -> None:
 def test_a_seed_repeats_a_call() -> None:
     model = llm()
     assert model.chat(HI, seed=5).raw["relay"]["seed"] == 5
-    assert [request.seed for request in backend(model.engine, "large").requests[:1]] == [  # type: ignore[arg-type]
-        request.seed for request in backend(_called(seed=5).engine, "large").requests[:1]  # type: ignore[arg-type]
-    ]
+    assert (
+        [request.seed for request in backend(model.engine, "large").requests[:1]]
+        == [  # type: ignore[arg-type]
+            request.seed
+            for request in backend(_called(seed=5).engine, "large").requests[:1]  # type: ignore[arg-type]
+        ]
+    )
 
 
 def _called(**settings: Any) -> Any:

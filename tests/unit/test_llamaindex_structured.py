@@ -129,7 +129,7 @@ def test_a_stream_of_objects_grows() -> None:
 def test_an_object_that_is_never_finished_is_an_error_in_function_mode() -> None:
     model = talker()
     whole = model.chat(ASKED, tools=[_tool()], tool_choice="required").raw["usage"]["completion_tokens"]
-    with pytest.raises(ValueError, match="call of 'Person' is not whole .* max_tokens"):
+    with pytest.raises(ValueError, match=r"call of 'Person' is not whole .* max_tokens"):
         model.structured_predict(Person, PROMPT, llm_kwargs={"max_tokens": whole - 6}, what="he says")
 
 
@@ -138,7 +138,7 @@ def _tool() -> dict[str, Any]:
 
 
 def test_text_that_is_no_object_is_an_error_in_text_mode() -> None:
-    with pytest.raises(ValueError, match="JSON|json"):
+    with pytest.raises(ValueError, match=r"JSON|json"):
         llm(pydantic_program_mode=PydanticProgramMode.LLM).structured_predict(Person, PROMPT, what="he says")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,7 +23,7 @@ TWO_CALLS = (
     '\n<tool_call>\n{"name": "weather", "arguments": {"city": "Zürich"}}\n</tool_call>'
     '\n<tool_call>\n{"name": "weather", "arguments": {"city": "Rom"}}\n</tool_call>'
 )
-NOT_JSON = "<think>\nHm.\n</think>\n\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {'city': 'Rom'}}\n</tool_call>"
+NOT_JSON = '<think>\nHm.\n</think>\n\n<tool_call>\n{"name": "weather", "arguments": {\'city\': \'Rom\'}}\n</tool_call>'
 
 
 def weather(city: str) -> str:
@@ -114,7 +115,7 @@ def test_each_piece_of_a_stream_can_be_read_for_calls_that_only_grow(chunk: int)
     seen = [calls(model, piece) for piece in model.stream_chat_with_tools(TOOLS, "hi", allow_parallel_tool_calls=True)]
     assert seen[0] == []
     assert seen[-1] == [("weather", {"city": "Zürich"}), ("weather", {"city": "Rom"})]
-    for earlier, later in zip(seen, seen[1:], strict=False):
+    for earlier, later in itertools.pairwise(seen):
         assert len(earlier) <= len(later)
         for (name, some), (same, more) in zip(earlier, later, strict=False):
             assert name == same
