@@ -15,7 +15,7 @@ T = TypeVar("T")
 def owned(told: Generator[T, None, None], inner: Generator[T, None, None]) -> Generator[T, None, None]:
     """Yields what the wrapper yields; closes what it wraps, then itself."""
     try:
-        for item in told:
+        for item in told:  # noqa: UP028 - `yield from` would close the wrapper before what it wraps
             yield item
     finally:
         inner.close()

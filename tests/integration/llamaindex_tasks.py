@@ -1,4 +1,4 @@
-"""What LlamaIndex's agents and query engines make of the tiny pair's problems, with tools that are really run and context that is retrieved."""
+"""LlamaIndex's agent and query engine on the tiny pair's problems: tools are really called, contexts are really retrieved."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from llama_index.core import QueryBundle
+from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.agent.workflow import AgentStream, FunctionAgent
-from llama_index.core.llms import LLM, ChatMessage
-from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.response_synthesizers import ResponseMode, get_response_synthesizer
-from llama_index.core.retrievers import BaseRetriever
-from llama_index.core.schema import NodeWithScore, TextNode
-from llama_index.core.tools import FunctionTool, ToolMetadata
+from llama_index.core.llms import ChatMessage
+from llama_index.core.memory import ChatMemoryBuffer
+from llama_index.core.response_synthesizers import ResponseMode
+from llama_index.core.tools import FunctionTool
+from pydantic import create_model
 
+from llamaindex_relay import Relay
+from relay_integrations.evaluation.statistics import Pairs
 from relay_integrations.tiny.formats.calculator import run_tool
 from relay_integrations.tiny.sets import problem_set
 from relay_integrations.tiny.tasks import Problem, is_right
+from tests.unit.llamaindex_support import HashEmbedding
 
-_QUESTION = re.compile(r"Context information is below\.\n-+\n(.*)\n-+\n.*Query: (.*)\nAnswer:", re.DOTALL)
+TYPES = {"string": str, "integer": int, "number": float}
 
 
 @dataclass(slots=True)
@@ -30,16 +32,13 @@ class Attempt:
     Attributes:
         calls: What its tools returned, in order.
         text: Of its answer.
-        deltas, thoughts: What of the answer and of the reasoning was streamed.
-        speakers: Who wrote the streamed pieces.
+        pieces: In how many pieces its reasoning and its answers were streamed.
     """
 
     problem: Problem
     calls: list[str] = field(default_factory=list)
     text: str = ""
-    deltas: str = ""
-    thoughts: str = ""
-    speakers: set[str] = field(default_factory=set)
+    pieces: int = 0
 
     @property
     def right(self) -> bool:
@@ -47,78 +46,71 @@ class Attempt:
         return bool(self.calls) and is_right(self.problem, self.text)
 
 
-class _Given(ToolMetadata):
-    """Of a tool whose definition is given in OpenAI's format."""
-
-    def __init__(self, tool: dict[str, Any]) -> None:
-        super().__init__(description=tool["function"]["description"], name=tool["function"]["name"])
-        self._tool = tool
-
-    def to_openai_tool(self, skip_length_check: bool = False) -> dict[str, Any]:
-        return self._tool
-
-
-def agent_attempts(llm: LLM, n: int) -> list[Attempt]:
-    """Lets FunctionAgent solve `n` test problems with a calculator."""
+def attempts(model: Relay, n: int) -> list[Attempt]:
+    """Lets the agent solve `n` test problems."""
 
     async def solve_all() -> list[Attempt]:
-        return [await _solve(llm, problem) for problem in problem_set("calculator", n)]
+        return [await _attempt(model, problem) for problem in problem_set("calculator", n)]
 
     return asyncio.run(solve_all())
 
 
-async def _solve(llm: LLM, problem: Problem) -> Attempt:
+async def _attempt(model: Relay, problem: Problem) -> Attempt:
     made = Attempt(problem)
-    history = [ChatMessage(role=message.role, content=message.content) for message in problem.history]
-    handler = FunctionAgent(llm=llm, tools=[_tool(tool, made.calls) for tool in problem.tools]).run(problem.question, chat_history=history)
+    agent: Any = FunctionAgent(llm=model, tools=tools_of(problem, made.calls))
+    *before, last = (ChatMessage(role=message.role, content=message.content) for message in problem.messages)
+    handler = agent.run(user_msg=last, chat_history=before, memory=ChatMemoryBuffer.from_defaults(tokenizer_fn=str.split))
     async for event in handler.stream_events():
-        if isinstance(event, AgentStream):
-            made.deltas += event.delta
-            made.thoughts += event.thinking_delta or ""
-            made.speakers.add(event.raw["relay"].get("role", "both"))
+        if isinstance(event, AgentStream) and (event.delta or event.thinking_delta):
+            made.pieces += 1
     made.text = (await handler).response.content or ""
     return made
 
 
-def _tool(tool: dict[str, Any], calls: list[str]) -> FunctionTool:
-    def run(**arguments: Any) -> str:
-        try:
-            result = run_tool(tool["function"]["name"], arguments)
-        except (ValueError, TypeError) as e:
-            result = f"Error: {e}"
-        calls.append(result)
-        return result
+def tools_of(problem: Problem, calls: list[str]) -> list[Any]:
+    """The tools of a problem, which write down what they return."""
 
-    return FunctionTool(fn=run, metadata=_Given(tool))
+    def made(name: str, description: str, parameters: dict[str, Any]) -> FunctionTool:
+        def run(**arguments: Any) -> str:
+            try:
+                result = run_tool(name, arguments)
+            except (ValueError, TypeError) as e:
+                result = f"Error: {e}"
+            calls.append(result)
+            return result
 
+        fields: dict[str, Any] = {key: (TYPES[about["type"]], ...) for key, about in parameters["properties"].items()}
+        return FunctionTool.from_defaults(run, name=name, description=description, fn_schema=create_model(name, **fields))
 
-class _Found(BaseRetriever):
-    """Finds one text, whatever is asked."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self._text = text
-
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [NodeWithScore(node=TextNode(text=self._text), score=1.0)]
+    functions = [tool["function"] for tool in problem.tools]
+    return [made(function["name"], function["description"], function["parameters"]) for function in functions]
 
 
-def context_problems(n: int) -> list[tuple[Problem, str, str]]:
-    """`n` test problems that a query engine can ask: each with its context and its question."""
-    found: list[tuple[Problem, str, str]] = []
-    for problem in problem_set("retrieval", 4 * n):
-        match = _QUESTION.search(problem.question)
-        if match:
-            found.append((problem, match[1], match[2]))
-    assert len(found) >= n
-    return found[:n]
+def compare_query_engines(model: Relay, n: int) -> Pairs:
+    """On how many of `n` questions about documents the relay and its large model alone are right."""
+    alone = model.model_copy(update={"policy": "large-only"})
+    both = first = second = neither = 0
+    for problem in problem_set("retrieval", n):
+        one, other = (is_right(problem, ask(made, problem)) for made in (model, alone))
+        both, first, second, neither = both + (one and other), first + (one > other), second + (other > one), neither + (not one | other)
+    return Pairs(both, first, second, neither)
 
 
-def answers_from_context(llm: LLM, n: int, *, streaming: bool = False) -> list[bool]:
-    """Whether a query engine answers each of `n` problems right, from the context that its retriever finds."""
-    rights = []
-    for problem, context, question in context_problems(n):
-        synthesizer = get_response_synthesizer(llm=llm, response_mode=ResponseMode.COMPACT, streaming=streaming)
-        engine = RetrieverQueryEngine(_Found(context), response_synthesizer=synthesizer)
-        rights.append(is_right(problem, str(engine.query(question))))
-    return rights
+def ask(model: Relay, problem: Problem) -> str:
+    """Puts the context of a problem into an index, and its question to a query engine."""
+    documents, question = documents_of(problem)
+    index = VectorStoreIndex.from_documents(documents, embed_model=HashEmbedding())
+    engine = index.as_query_engine(
+        llm=model, embed_model=HashEmbedding(), similarity_top_k=len(documents), response_mode=ResponseMode.COMPACT
+    )
+    return str(engine.query(question))
+
+
+def documents_of(problem: Problem) -> tuple[list[Document], str]:
+    """The documents of a problem, with the files that they are from, and its question."""
+    system, user = problem.messages[0].content, problem.messages[-1].content
+    asked = re.search(r"Query: (.*)\nAnswer: $", user)
+    context = re.search(r"-{20,}\n(.*)\n-{20,}|documents for the context:\n\n  (.*?)\n\n  Instruction", f"{system}\n{user}", re.DOTALL)
+    assert context, f"no context in {system}"
+    pieces = re.findall(r"(?:file_path: (\S+)\n\n)?(.+?)(?:\n\n|$)", context[1] or context[2])
+    return [Document(text=text, metadata={"file_path": path} if path else {}) for path, text in pieces], asked[1] if asked else user
