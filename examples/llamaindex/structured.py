@@ -1,8 +1,7 @@
 """An answer in the form of a class, whole and while it is being filled in. Runs offline, on the tiny pair.
 
-`structured_predict` forces the form: every token that the class does not allow is masked. LlamaIndex's streaming variant does not ask
-for that, so there the form is the models' own doing. What is filled in is theirs in any case: the tiny pair does no more than copy an
-amount, and not always. The budget is for tasks that tiny models do not know, in which they may reason without end.
+Both force the form: every token that the class does not allow is masked. What is filled in is the models' own doing: the tiny pair does
+no more than copy an amount, and not always. The budget is for tasks that tiny models do not know, in which they may reason without end.
 
 python examples/llamaindex/structured.py
 """

@@ -88,6 +88,8 @@ def test_a_class_is_always_filled_in(model: Relay, sampling: dict[str, Any]) -> 
     prompt = PromptTemplate("Mia is {age} years old.")
     assert isinstance(model.structured_predict(Person, prompt, llm_kwargs=dict(how), age=12), Person)
     assert isinstance(asyncio.run(model.astructured_predict(Person, prompt, llm_kwargs=dict(how), age=12)), Person)
+    *_, last = model.stream_structured_predict(Person, prompt, llm_kwargs=dict(how), age=12)
+    assert isinstance(last, Person)
 
 
 def test_threads_share_the_models(model: Relay) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, closing
 from typing import Any
 
@@ -231,6 +232,27 @@ def test_async_calls_use_no_thread_of_the_callers() -> None:
         assert "".join([piece.delta async for piece in await model.astream_chat(HI)]) == "The answer is 7.5."
 
     asyncio.run(main())
+
+
+def test_sync_methods_work_where_a_loop_is_running_as_in_notebooks() -> None:
+    async def main() -> list[str | None]:
+        model = llm()
+        return [model.chat(HI).message.content, list(model.stream_chat(HI))[-1].message.content, model.complete("hi").text]
+
+    assert asyncio.run(main()) == ["The answer is 7.5."] * 3
+
+
+def test_one_llm_serves_several_loops_one_after_another_and_at_once() -> None:
+    model = llm()
+
+    def ask(_: int) -> str | None:
+        async def main() -> str | None:
+            return [piece async for piece in await model.astream_chat(HI)][-1].message.content
+
+        return asyncio.run(main())
+
+    with ThreadPoolExecutor(4) as threads:
+        assert [ask(0), *threads.map(ask, range(4))] == ["The answer is 7.5."] * 5
 
 
 @pytest.mark.parametrize("way", SYNC)

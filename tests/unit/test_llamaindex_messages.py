@@ -130,4 +130,4 @@ def test_a_response_goes_back_as_the_next_turns_history() -> None:
     said = model.chat(HI).message
     messages = (model.chat([*HI, said, *HI]), rendered(model)[0])[1]
     assert [(m.role, m.content) for m in messages] == [("user", "hi"), ("assistant", "The answer is 7.5."), ("user", "hi")]
-    assert messages[1].reasoning == said.blocks[0].content  # type: ignore[union-attr]
+    assert messages[1].reasoning == said.blocks[0].content

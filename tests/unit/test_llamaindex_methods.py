@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from llama_index.core.base.llms.types import TextBlock, ThinkingBlock
 from llama_index.core.llms import ChatMessage
+from llama_index.core.prompts import PromptTemplate
 
 from llamaindex_relay import Relay
 from relay_integrations import ConfigError, PromptTooLong
@@ -166,6 +168,21 @@ def test_without_reasoning_there_is_no_block_of_it() -> None:
     response = llm("Just so.", reasoning=False).chat(HI)
     assert [type(block) for block in response.message.blocks] == [TextBlock]
     assert response.message.content == "Just so."
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_answer_that_is_cut_off_in_its_reasoning_is_empty_and_keeps_the_reasoning(way: str) -> None:
+    last = WAYS[way](llm(), max_tokens=12)[-1]
+    assert text(last) == ""
+    assert (last.raw["relay"]["finish_reason"], last.raw["usage"]["completion_tokens"]) == ("length", 12)
+    assert "chat" not in way or last.message.blocks[0].content.startswith("First we add")
+
+
+def test_prompts_are_answered_and_streamed_by_the_answer_alone() -> None:
+    prompt = PromptTemplate("How many {what}?")
+    assert llm().predict(prompt, what="coins") == ANSWER
+    assert "".join(llm().stream(prompt, what="coins")) == ANSWER
+    assert asyncio.run(llm().apredict(prompt, what="coins")) == ANSWER
 
 
 def test_a_call_of_the_text_that_tests_use_says_it() -> None:

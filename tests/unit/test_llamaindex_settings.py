@@ -129,6 +129,14 @@ def _said(model: Relay) -> dict[str, Any]:
     return {name: getattr(model, name) for name in Relay.model_fields if name not in ("callback_manager", "shared_engine")}
 
 
+def test_one_over_an_engine_is_restored_over_an_engine() -> None:
+    model = llm(temperature=0.5, policy="large-only")
+    other = Relay.from_dict(model.to_dict(), engine=model.engine)
+    assert _said(other) == _said(model)
+    with pytest.raises(ValidationError, match="engine=…"):
+        Relay.from_dict(model.to_dict())
+
+
 def test_what_is_stored_names_the_class_and_no_secret() -> None:
     stored = Relay(**PAIR, api_key="sk-secret").to_dict()
     assert Relay.class_name() == stored["class_name"] == "Relay"

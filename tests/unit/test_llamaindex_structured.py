@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from llamaindex_relay import Relay
 from relay_integrations import NotSupported
-from tests.unit.llamaindex_support import answering, core_warns, llm, recorded, rendered, talker
+from tests.unit.llamaindex_support import answering, core_warns, llm, recorded, talker
 from tests.unit.support import backend
 from tests.unit.talking import fill
 
@@ -110,12 +110,14 @@ def test_classes_within_classes_lists_and_what_may_be_left_out(make: Callable[[]
     assert made.items == []
 
 
-def test_function_mode_asks_for_a_forced_call_of_the_class() -> None:
+@pytest.mark.parametrize("way", PREDICTS)
+def test_function_mode_forces_a_call_of_the_class_streamed_or_not(way: str) -> None:
     model = talker()
-    model.structured_predict(Person, PROMPT, what="he says")
-    _, (tool,), options = rendered(model)
-    assert tool["function"]["name"] == "Person"
-    assert options.template["asked"] == {"tool_choice": "required", "parallel_tool_calls": False}
+    PREDICTS[way](model, Person)
+    requests = [request for role in ("large", "small") for request in backend(model.engine, role).requests]  # type: ignore[arg-type]
+    (constraint,) = {request.constraint for request in requests if request.constraint is not None}
+    ((piece,),) = (row.pieces for row in constraint.rows)
+    assert '"Person"' in piece.before
 
 
 def test_a_stream_of_objects_grows() -> None:

@@ -208,7 +208,7 @@ def test_a_conversation_with_calls_and_results_goes_back_to_the_template_whole(m
     model.chat_with_tools(TOOLS, "And now?", chat_history=[question, call.message, result, answer.message])
     messages, _, _ = rendered(model)
     assert [m.role for m in messages] == ["user", "assistant", "tool", "assistant", "user"]
-    assert messages[1].reasoning == call.message.blocks[0].content  # type: ignore[union-attr]
+    assert messages[1].reasoning == call.message.blocks[0].content
     assert messages[1].tool_calls[0].id == messages[2].tool_call_id == made.tool_id
     assert messages[1].content == ""
 

@@ -167,6 +167,14 @@ def test_streams_that_are_read_in_turn_keep_their_spans_apart() -> None:
         assert [e.reason for e in told.of("RelayHandoffEvent") if e.span_id == relay.id_] == HANDOFFS_IN_MATHS
 
 
+def test_a_stream_may_be_read_in_another_thread_than_it_was_asked_for_in() -> None:
+    with recorded() as told, ThreadPoolExecutor(1) as threads:
+        stream = llm(trace_segments="all").stream_chat(HI)
+        assert threads.submit(list, stream).result()[-1].message.content == "The answer is 7.5."
+    assert told.parent(one(told, "relay")) == "Relay.stream_chat"
+    assert told.all_closed_once
+
+
 @pytest.mark.parametrize("async_", [False, True])
 def test_calls_at_once_keep_their_spans_apart(async_: bool) -> None:
     model = llm(continuing(MATHS, delay=1e-4), trace_segments="all")

@@ -10,6 +10,8 @@ from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugH
 from llama_index.core.callbacks.schema import EventPayload
 from llama_index.core.llms import LLM
 
+from relay_integrations import BackendError
+from relay_integrations.backends.scripted import Reply
 from tests.unit.llamaindex_support import ANSWER, HI, WAYS, llm, recorded, talker
 from tests.unit.support import backend
 from tests.unit.test_llamaindex_tools import TOOLS
@@ -67,6 +69,27 @@ def test_callbacks_hear_one_llm_event_a_call_with_its_prompt_and_its_answer(way:
     assert EventPayload.MESSAGES in start.payload or EventPayload.PROMPT in start.payload  # type: ignore[operator]
     said = (end.payload or {}).get(EventPayload.RESPONSE) or (end.payload or {}).get(EventPayload.COMPLETION)
     assert ANSWER in str(said)
+
+
+@pytest.mark.parametrize("way", ["stream_chat", "stream_complete"])
+def test_callbacks_hear_the_end_of_a_stream_that_is_left(way: str) -> None:
+    heard = LlamaDebugHandler(print_trace_on_end=False)
+    model = llm(callback_manager=CallbackManager([heard]))
+    stream = model.stream_chat(HI) if way == "stream_chat" else model.stream_complete("hi")
+    next(stream)
+    stream.close()
+    ((_, end),) = heard.get_event_pairs(CBEventType.LLM)
+    assert isinstance((end.payload or {})[EventPayload.EXCEPTION], GeneratorExit)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_callbacks_hear_of_a_failure_once(way: str) -> None:
+    heard = LlamaDebugHandler(print_trace_on_end=False)
+    model = llm([Reply("<think>\nFirst we", fail_after=2)], engine={"on_failure": "raise"}, callback_manager=CallbackManager([heard]))
+    with pytest.raises(BackendError, match="big"):
+        WAYS[way](model)
+    ((_, end),) = heard.get_event_pairs(CBEventType.LLM)
+    assert isinstance((end.payload or {})[EventPayload.EXCEPTION], BackendError)
 
 
 def test_callbacks_that_are_set_later_are_heard_too() -> None:
