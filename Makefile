@@ -78,5 +78,5 @@ $(VENV)/.ready-run: $(VENV)/.torch pyproject.toml
 	@touch $@
 
 $(VENV)/.ready-dev: $(VENV)/.torch pyproject.toml
-	@$(PIP_INSTALL) -e '.[transformers,langchain,dev]'
+	@$(PIP_INSTALL) -e '.[transformers,langchain,llamaindex,dev]'
 	@touch $(VENV)/.ready-run $@

@@ -13,23 +13,24 @@ from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from typing_extensions import override
 
-from langchain_relay.call import Call, answers, read_call, read_policy
+from langchain_relay.call import answers, read_call
 from langchain_relay.chunks import ChunkWriter, to_chat_result
-from langchain_relay.fields import RelayFields
+from langchain_relay.fields import ChatFields
 from langchain_relay.identity import identity
 from langchain_relay.messages import to_relay
 from langchain_relay.metadata import PROVIDER
 from langchain_relay.relaying import AsyncRelaying, Relaying
 from langchain_relay.run_scope import RunScope, current_scope
 from langchain_relay.scoped_model import scope_of
-from langchain_relay.segment_trace import SegmentTrace
 from langchain_relay.structured_output import Method, Schema, structured
 from langchain_relay.tools import ToolLike, read_tool_choice, read_tools
-from relay_integrations import ConfigError, MessageError, RelayEngine
+from relay_integrations import ConfigError, MessageError
+from relay_integrations.adapter.call import Call
+from relay_integrations.adapter.segment_trace import SegmentTrace
 from relay_integrations.tiny import LARGE, SMALL
 
 
-class ChatRelay(RelayFields):
+class ChatRelay(ChatFields):
     """A large and a small model that take turns inside one generation, as one chat model.
 
     The models are loaded at the first use, or by `engine`. Copies (`bind`, `bind_tools`, `with_config`, `model_copy`,
@@ -69,16 +70,6 @@ class ChatRelay(RelayFields):
         """The trained tiny pair that ships with relay, for trying things out. Needs the extra `transformers`."""
         return cls(large=LARGE, small=small, backend="transformers", **settings)
 
-    def close(self) -> None:
-        """Closes the engine that this model opened, for all copies of it. An engine that was passed in stays open."""
-        if self.engine is None:
-            self.opener().close()
-
-    async def aclose(self) -> None:
-        """As `close`, without blocking the event loop."""
-        if self.engine is None:
-            await self.opener().aclose()
-
     @property
     def _llm_type(self) -> str:
         return "relay-chat"
@@ -97,7 +88,7 @@ class ChatRelay(RelayFields):
 
     def _reported_name(self, model: Any, policy: Any) -> str:
         try:
-            return self.names.of_policy(read_policy(self, model, policy)[0])
+            return self.names.of_policy(self.read_policy(model, policy)[0])
         except ConfigError:  # the call itself will say what is wrong with it
             return model if isinstance(model, str) else self.names.model
 
@@ -262,12 +253,6 @@ class ChatRelay(RelayFields):
     def run_arguments(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         """Keeps core from streaming where several answers are asked for: a stream has room for one."""
         return kwargs if answers(self, kwargs) == 1 else {**kwargs, "stream": False}
-
-    def _open(self) -> RelayEngine:
-        return self.engine if self.engine is not None else self.opener().get()
-
-    async def _aopen(self) -> RelayEngine:
-        return self.engine if self.engine is not None else await self.opener().aget()
 
     def _relay(self, call: Call, scope: RunScope | None) -> Relaying:
         return Relaying(call.stream(self._open()), scope, SegmentTrace(self.trace_segments, self.max_segments))

@@ -10,8 +10,9 @@ from langchain_core.messages.tool import ToolCallChunk, tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.utils.json import parse_partial_json
 
-from langchain_relay.metadata import Reporter, usage_metadata
+from langchain_relay.metadata import response_metadata, usage_metadata
 from relay_integrations import Event, RelayChoice, RelayResult, TextDelta, ToolCall, ToolCallDelta, Usage
+from relay_integrations.adapter.report import Reporter
 
 REASONING, TEXT, FIRST_CALL = 0, 1, 2
 """Indices of content blocks. They are fixed: text is one block, however many segments wrote it."""
@@ -43,7 +44,7 @@ class ChunkWriter:
         """The chunk that ends the answer, with all that may be said only once."""
         message = AIMessageChunk(
             content=[] if self._blocks else "",
-            response_metadata={**self._version, **reporter.response_metadata(choice)},
+            response_metadata={**self._version, **response_metadata(reporter, choice)},
             usage_metadata=usage_metadata(choice.usage),
             chunk_position="last",
         )
@@ -97,7 +98,7 @@ def to_message(choice: RelayChoice, reporter: Reporter, usage: Usage | None) -> 
         additional_kwargs={"reasoning_content": choice.reasoning} if choice.reasoning else {},
         tool_calls=merged.tool_calls,
         invalid_tool_calls=merged.invalid_tool_calls,
-        response_metadata=reporter.response_metadata(choice),
+        response_metadata=response_metadata(reporter, choice),
         usage_metadata=usage_metadata(usage) if usage else None,
     )
 

@@ -7,13 +7,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from langchain_relay.fields import RelayFields, read_cue_profile
+from langchain_relay.fields import ChatFields
 from relay_integrations import CueProfile, Policy, RelayEngine
+from relay_integrations.adapter.fields import read_cue_profile
 
 _KEYS = {"stop": "default_stop"}
 
 
-def identity(model: RelayFields) -> dict[str, Any]:
+def identity(model: ChatFields) -> dict[str, Any]:
     """All that an answer depends on, but for what a call itself says. Known before anything is loaded."""
     own: dict[str, Any] = {
         "model": model.names.model,
@@ -28,7 +29,7 @@ def identity(model: RelayFields) -> dict[str, Any]:
     return {**own, **pair, **{_KEYS.get(name, name): _plain(value) for name, value in model.default_options().items()}}
 
 
-def _of_models(model: RelayFields) -> dict[str, Any]:
+def _of_models(model: ChatFields) -> dict[str, Any]:
     settings = model.opener().settings
     return {
         "large": str(settings.large),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from langchain_core.language_models import ModelProfile
 
 from relay_integrations import RelayEngine
-from relay_integrations.tiny import locate
+from relay_integrations.adapter.window import window_before_loading
 
 
 def profile_of_engine(engine: RelayEngine) -> ModelProfile:
@@ -32,7 +31,7 @@ def profile_of_models(large: str | Path, options: Mapping[str, Any]) -> ModelPro
         options: The options that it will be loaded with.
     """
     profile: ModelProfile = {**_common(), "reasoning_output": True}
-    window = options.get("context_window") or _window(Path(locate(large)) / "config.json")
+    window = window_before_loading(large, options)
     return {**profile, "max_input_tokens": window} if window else profile
 
 
@@ -50,13 +49,3 @@ def _common() -> ModelProfile:
         "tool_call_streaming": True,
         "temperature": True,
     }
-
-
-def _window(config: Path) -> int | None:
-    """The window that a model's config.json says, as the backend will read it; None where it does not lie there or says nothing."""
-    try:
-        data = json.loads(config.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    window = (data.get("text_config") or data).get("max_position_embeddings") if isinstance(data, dict) else None
-    return window if isinstance(window, int) else None

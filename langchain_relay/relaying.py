@@ -15,8 +15,8 @@ from langchain_core.callbacks import (
 )
 
 from langchain_relay.run_scope import Manager, RunScope
-from langchain_relay.segment_trace import HANDOFF_EVENT, Announced, Begun, Ended, SegmentTrace, Step
 from relay_integrations import AsyncRelayStream, Event, RelayResult, RelayStream
+from relay_integrations.adapter.segment_trace import HANDOFF_EVENT, Announced, Begun, Ended, SegmentTrace, Step
 
 
 class Relaying:

@@ -108,7 +108,7 @@ def test_another_model_in_a_call_is_another_policy_for_the_same_pair(model: str 
 
 
 def test_a_model_that_is_no_part_of_the_pair_is_an_error_that_says_what_may_be_chosen() -> None:
-    with pytest.raises(ConfigError, match=r"'gpt-x' is unknown: this chat model runs 'big\+tiny'.*large-only"):
+    with pytest.raises(ConfigError, match=r"'gpt-x' is unknown: this model runs 'big\+tiny'.*large-only"):
         chat().invoke("hi", model="gpt-x")
     with pytest.raises(ConfigError, match="model=3 is unknown"):
         chat().invoke("hi", model=3)

@@ -19,8 +19,8 @@ from langchain_core.runnables import ConfigurableField
 from pydantic import ValidationError
 
 from langchain_relay import ChatRelay
-from langchain_relay.shared_engine import EngineSettings
 from relay_integrations import CueProfile, EngineClosed, FailureRules, RelayEngine, __version__, make_policy
+from relay_integrations.adapter.shared_engine import EngineSettings
 from relay_integrations.tiny import LARGE, SMALL
 from tests.unit.langchain_support import chat
 from tests.unit.support import MATHS, WEATHER, backend, continuing, eventually, relay

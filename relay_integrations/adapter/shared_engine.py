@@ -1,4 +1,4 @@
-"""The engine behind a chat model and all of its copies: opened once, when it is first needed."""
+"""The engine behind a model and all of its copies: opened once, when it is first needed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from relay_integrations import EngineClosed, FailureRules, Prices, RelayEngine
+from relay_integrations.config import FailureRules, Prices
+from relay_integrations.engine import RelayEngine
+from relay_integrations.errors import EngineClosed
 from relay_integrations.roles import Role
 from relay_integrations.tiny import LARGE, OTHER_SMALL, SMALL, locate
 
@@ -35,7 +37,7 @@ class EngineSettings:
     large_options: Mapping[str, Any]
     small_options: Mapping[str, Any]
     rules: FailureRules
-    prices: Mapping[Role, Prices | dict[str, float]] | None
+    prices: Mapping[Role, Prices | dict[str, float | None]] | None
 
     @property
     def names(self) -> tuple[str, str]:
@@ -87,7 +89,7 @@ class SharedEngine:
             return self._engine
         with self._lock:
             if self._closed:
-                raise EngineClosed("this chat model was closed before its first use, and its copies with it; build a new one")
+                raise EngineClosed("this model was closed before its first use, and its copies with it; build a new one")
             if self._engine is None:
                 self._engine = self.settings.open()
             return self._engine

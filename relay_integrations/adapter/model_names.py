@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from relay_integrations import POLICIES, ConfigError
+from relay_integrations.errors import ConfigError
+from relay_integrations.policies import POLICIES
 
 DEFAULT_POLICY = "relaygen"
 
@@ -33,7 +34,7 @@ class ModelNames:
         return self.of_policy(self.policy)
 
     def policy_of(self, model: Any) -> str:
-        """The policy that a call with `model=…` runs. The pair stays: other models are another chat model.
+        """The policy that a call with `model=…` runs. The pair stays: other models are another object.
 
         Args:
             model: A policy's name, `LARGE+SMALL`, `LARGE+SMALL:POLICY`, or the name of one of the two models, which then runs alone.
@@ -46,6 +47,6 @@ class ModelNames:
         if isinstance(model, str) and model in meant:
             return meant[model]
         raise ConfigError(
-            f"model={model!r} is unknown: this chat model runs {self.pair!r}, and a call may choose a policy ({', '.join(POLICIES)}) or "
-            "one of the two models by its name; for other models build another ChatRelay"
+            f"model={model!r} is unknown: this model runs {self.pair!r}, and a call may choose a policy ({', '.join(POLICIES)}) or "
+            "one of the two models by its name; for other models build another one"
         )

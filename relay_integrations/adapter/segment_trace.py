@@ -1,4 +1,4 @@
-"""Which runs and custom events the events of a generation make. No I/O: `relaying` tells the callback handlers."""
+"""Which runs (or spans) and handoff events the events of a generation make. No I/O: each framework's own code tells its handlers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from langchain_relay.metadata import describe_segment
-from relay_integrations import BackendError, Event, Handoff, RelayFinished, SegmentFinished, SegmentStarted
+from relay_integrations.adapter.report import describe_segment
+from relay_integrations.errors import BackendError
+from relay_integrations.events import Event, Handoff, RelayFinished, SegmentFinished, SegmentStarted
 
 TraceMode = Literal["summary", "all", "none"]
 
