@@ -7,6 +7,7 @@ from contextlib import aclosing, closing
 from contextvars import Context, copy_context
 from typing import Any, ClassVar, Self
 
+from llama_index.core.async_utils import asyncio_run
 from llama_index.core.base.llms.types import (
     ChatMessage,
     ChatResponse,
@@ -29,7 +30,7 @@ from typing_extensions import override
 
 from llamaindex_relay.call import read_call
 from llamaindex_relay.owned import aowned, owned
-from llamaindex_relay.react import react_arguments
+from llamaindex_relay.react import react_step
 from llamaindex_relay.responses import ResponseWriter, to_completion
 from llamaindex_relay.structured import streaming_program
 from llamaindex_relay.telling import Teller
@@ -252,8 +253,9 @@ class Relay(RelayFields, FunctionCallingLLM):
         **kwargs: Any,
     ) -> AgentChatResponse:
         """Lets the model call tools once, and returns what they return."""
-        more = kwargs if self.is_function_calling_model else react_arguments(kwargs)
-        return super().predict_and_call(list(tools), user_msg=user_msg, chat_history=chat_history, verbose=verbose, **more)
+        if not self.is_function_calling_model:
+            return asyncio_run(react_step(self, tools, user_msg, chat_history, verbose=verbose, **kwargs))
+        return super().predict_and_call(list(tools), user_msg=user_msg, chat_history=chat_history, verbose=verbose, **kwargs)
 
     @override
     async def apredict_and_call(
@@ -265,8 +267,9 @@ class Relay(RelayFields, FunctionCallingLLM):
         **kwargs: Any,
     ) -> AgentChatResponse:
         """As `predict_and_call`, for async code."""
-        more = kwargs if self.is_function_calling_model else react_arguments(kwargs)
-        return await super().apredict_and_call(list(tools), user_msg=user_msg, chat_history=chat_history, verbose=verbose, **more)
+        if not self.is_function_calling_model:
+            return await react_step(self, tools, user_msg, chat_history, verbose=verbose, **kwargs)
+        return await super().apredict_and_call(list(tools), user_msg=user_msg, chat_history=chat_history, verbose=verbose, **kwargs)
 
     @override
     def _structured_stream_call(

@@ -45,6 +45,8 @@ def to_relay(messages: Sequence[ChatMessage]) -> list[RelayMessage]:
 
 
 def _read(message: ChatMessage) -> RelayMessage:
+    if not isinstance(message, ChatMessage):
+        raise MessageError(f"a message is a {type(message).__name__}: give LlamaIndex's ChatMessage")
     role = _ROLES[message.role]
     read: RelayMessage = {"role": role, "content": "\n".join(_texts(message.blocks))}
     if role == "assistant":

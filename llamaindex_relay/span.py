@@ -14,6 +14,7 @@ from contextvars import Context
 from typing import Any
 
 from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.instrumentation.dispatcher import active_instrument_tags
 from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.instrumentation.span import active_span_id
 
@@ -34,7 +35,7 @@ class Span:
         name: Shown in traces.
         about: What it was opened with.
         context: Of the call, or of the span around it; it is copied.
-        tags: For span handlers.
+        tags: For span handlers, beside those that the caller's `instrument_tags` sets.
     """
 
     def __init__(self, name: str, about: Mapping[str, Any], context: Context, tags: Mapping[str, Any] | None = None) -> None:
@@ -43,8 +44,14 @@ class Span:
         self._arguments = _SIGNATURE.bind(relay=dict(about))
         self._open = True
         parent = context.run(active_span_id.get)
+        shown = {**context.run(active_instrument_tags.get), **(tags or {})}
         self.context.run(
-            dispatcher.span_enter, id_=self._id, bound_args=self._arguments, instance=None, parent_id=parent, tags=dict(tags or {})
+            dispatcher.span_enter,
+            id_=self._id,
+            bound_args=self._arguments,
+            instance=None,
+            parent_id=parent,
+            tags=shown,
         )
         self.context.run(active_span_id.set, self._id)
 

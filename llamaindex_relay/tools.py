@@ -10,10 +10,37 @@ from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.tools import BaseTool
 from pydantic_core import from_json
 
+from relay_integrations import ConfigError
+
 
 def read_tools(tools: Sequence[BaseTool | Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Tools in OpenAI's format; those that are in it already stay as they are."""
-    return [dict(tool) if isinstance(tool, Mapping) else tool.metadata.to_openai_tool(skip_length_check=True) for tool in tools]
+    """Tools in OpenAI's format; those that are in it already stay as they are.
+
+    Raises:
+        ConfigError: One is no tool; says which.
+    """
+    if isinstance(tools, (str, Mapping)) or not isinstance(tools, Sequence):
+        raise ConfigError(f"tools must be a list of tools, not {type(tools).__name__}")
+    return [_read_tool(number, tool) for number, tool in enumerate(tools)]
+
+
+def _read_tool(number: int, tool: Any) -> dict[str, Any]:
+    if isinstance(tool, Mapping):
+        return dict(tool)
+    if not isinstance(tool, BaseTool):
+        raise ConfigError(f"tools[{number}] is a {type(tool).__name__}: give a LlamaIndex tool, or a dict in OpenAI's format")
+    read: dict[str, Any] = tool.metadata.to_openai_tool(skip_length_check=True)
+    parameters = read["function"]["parameters"]
+    if "type" not in parameters and tool.metadata.fn_schema is not None:
+        read["function"]["parameters"] = _written_out(tool.metadata.fn_schema.model_json_schema())
+    return read
+
+
+def _written_out(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema with what it refers to at its top in its place; LlamaIndex drops such a reference, which a class makes to itself."""
+    definitions = schema.get("$defs", {})
+    top = definitions.get(str(schema.get("$ref", "")).rpartition("/")[2], {})
+    return {**top, "$defs": definitions} if top else schema
 
 
 def selections(response: ChatResponse) -> list[ToolSelection]:

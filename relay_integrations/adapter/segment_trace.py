@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from relay_integrations.adapter.report import describe_segment
-from relay_integrations.errors import BackendError
+from relay_integrations.errors import BackendError, ConfigError
 from relay_integrations.events import Event, Handoff, RelayFinished, SegmentFinished, SegmentStarted
 
 TraceMode = Literal["summary", "all", "none"]
@@ -75,6 +75,8 @@ class SegmentTrace:
     """
 
     def __init__(self, mode: TraceMode, max_segments: int) -> None:
+        if mode not in get_args(TraceMode):
+            raise ConfigError(f"trace_segments={mode!r} is unknown; there are: {', '.join(get_args(TraceMode))}")
         self._mode = mode
         self._max = max_segments
         self._begun = 0

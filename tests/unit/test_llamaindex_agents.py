@@ -13,6 +13,8 @@ from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.tools import FunctionTool
 from workflows.errors import WorkflowRuntimeError
 
+from relay_integrations import BackendError
+from relay_integrations.backends.scripted import Reply
 from tests.unit.llamaindex_support import answering, core_warns, llm, own_loop, recorded, talker
 from tests.unit.support import backend, continuing
 from tests.unit.talking import THOUGHT
@@ -209,6 +211,19 @@ def test_one_call_predicts_and_calls_with_function_calling_and_without(functions
     how: dict[str, Any] = {"tool_required": functions, "allow_parallel_tool_calls": False}
     made = asyncio.run(model.apredict_and_call(tools, QUESTION, **how)) if waited else model.predict_and_call(tools, QUESTION, **how)
     assert [source.content for source in made.sources] == [str(made)] == ["Sunny in Rome."]
+
+
+@pytest.mark.parametrize("waited", [False, True])
+def test_without_function_calling_an_answer_is_an_answer_and_an_error_an_error(waited: bool) -> None:
+    def call(model: Any) -> Any:
+        tools = [FunctionTool.from_defaults(weather)]
+        return asyncio.run(model.apredict_and_call(tools, QUESTION)) if waited else model.predict_and_call(tools, QUESTION)
+
+    made = call(answering(lambda _: "Thought: I can answer without tools.\nAnswer: It is warm.", is_function_calling_model=False))
+    assert (str(made), made.sources) == ("It is warm.", [])
+    broken = llm([Reply("<think>", fail_after=0)], engine={"policy": "large-only"}, is_function_calling_model=False)
+    with pytest.raises(BackendError, match="scripted failure"):
+        call(broken)
 
 
 def test_the_history_of_a_conversation_goes_on_to_the_next_run() -> None:

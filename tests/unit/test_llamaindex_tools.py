@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from llama_index.core.base.llms.types import ChatResponse, TextBlock, ThinkingBlock, ToolCallBlock
 from llama_index.core.llms import ChatMessage
+from llama_index.core.program.function_program import get_function_tool
 from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel
 
 from llamaindex_relay import Relay
+from llamaindex_relay.tools import read_tools
 from relay_integrations import ConfigError
 from tests.unit.llamaindex_support import HI, llm, rendered, talker
 from tests.unit.support import WEATHER, continuing
@@ -238,3 +240,24 @@ def test_arguments_by_a_class_of_ones_own_reach_the_tool(model: Relay) -> None:
 
     tool = FunctionTool.from_defaults(look_up, fn_schema=LookUp, description="Look a place up.")
     assert model.predict_and_call([tool], "Where is 'Ulm'?").response == "Ulm: nothing, False"
+
+
+class Tree(BaseModel):
+    """Refers to itself, and is no more than such a reference in its own schema."""
+
+    value: int
+    children: list[Tree] = []
+
+
+def test_a_class_that_refers_to_itself_is_shown_whole() -> None:
+    ((shown,),) = ([tool["function"]["parameters"] for tool in read_tools([get_function_tool(Tree)])],)
+    assert shown["required"] == ["value"]
+    assert set(shown["properties"]) == {"value", "children"}
+    assert shown["properties"]["children"]["items"] == {"$ref": "#/$defs/Tree"}
+    assert "Tree" in shown["$defs"]
+
+
+@pytest.mark.parametrize(("tools", "says"), [([1], r"tools\[0\] is a int"), ("x", "must be a list of tools, not str"), (5, "not int")])
+def test_what_is_no_tool_is_named(tools: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        llm().chat(HI, tools=tools)

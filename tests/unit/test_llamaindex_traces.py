@@ -15,7 +15,7 @@ from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.span import active_span_id
 
 from llamaindex_relay import Relay
-from relay_integrations import BackendError
+from relay_integrations import BackendError, ConfigError
 from relay_integrations.backends.scripted import Reply
 from tests.unit.llamaindex_support import HANDOFFS_IN_MATHS, HI, WAYS, Recorder, llm, recorded
 from tests.unit.support import MATHS, MATHS_TURNS, continuing
@@ -255,3 +255,18 @@ def test_a_handler_that_raises_changes_nothing(way: str) -> None:
 def test_nobody_need_listen() -> None:
     make: Callable[[], Relay] = llm
     assert make().chat(HI).message.content == "The answer is 7.5."
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_tags_of_the_caller_are_on_every_span_and_event(way: str) -> None:
+    with recorded() as told, instrument_tags({"tenant": "a"}):
+        WAYS[way](llm(seed=1))
+    assert {span.tags.get("tenant") for span in told.spans} == {"a"}
+    assert {event.tags.get("tenant") for event in told.events if event.class_name().startswith("Relay")} == {"a"}
+
+
+def test_a_word_for_the_spans_that_is_none_is_named_at_the_next_call() -> None:
+    model = llm()
+    model.trace_segments = "some"  # type: ignore[assignment]
+    with pytest.raises(ConfigError, match="trace_segments='some' is unknown; there are: summary, all, none"):
+        model.complete("hi")
