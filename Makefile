@@ -28,7 +28,7 @@ demo: $(VENV)/.ready-run  ## watch two small models take turns on a problem
 test: $(VENV)/.ready-dev  ## unit and integration tests, as CI runs them
 	$(BIN)/python -m pytest tests/unit tests/integration $(ARGS)
 
-test-unit: $(VENV)/.ready-dev  ## unit tests only: no socket, no model, under a minute
+test-unit: $(VENV)/.ready-dev  ## unit tests only: no socket, no model, two minutes
 	$(BIN)/python -m pytest tests/unit $(ARGS)
 
 check-slow: $(VENV)/.ready-dev  ## the long checks: soak, large tables, memory over time
