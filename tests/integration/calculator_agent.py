@@ -11,9 +11,9 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.tools import BaseTool, StructuredTool
 
 from langchain_relay import ChatRelay
-from relay_integrations.tiny.formats.calculator import run_tool
 from relay_integrations.tiny.sets import problem_set
 from relay_integrations.tiny.tasks import Problem, is_right
+from tests.integration.recording import recording
 
 
 @dataclass(slots=True)
@@ -64,15 +64,7 @@ def tools_of(problem: Problem, calls: list[str]) -> Sequence[BaseTool]:
     """The tools of a problem, which write down what they return."""
 
     def made(name: str, description: str, parameters: dict[str, Any]) -> BaseTool:
-        def run(**arguments: Any) -> str:
-            try:
-                result = run_tool(name, arguments)
-            except (ValueError, TypeError) as e:
-                result = f"Error: {e}"
-            calls.append(result)
-            return result
-
-        return StructuredTool.from_function(run, name=name, description=description, args_schema=parameters)
+        return StructuredTool.from_function(recording(name, calls), name=name, description=description, args_schema=parameters)
 
     functions = [tool["function"] for tool in problem.tools]
     return [made(function["name"], function["description"], function["parameters"]) for function in functions]

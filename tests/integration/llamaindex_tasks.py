@@ -17,9 +17,9 @@ from pydantic import create_model
 
 from llamaindex_relay import Relay
 from relay_integrations.evaluation.statistics import Pairs
-from relay_integrations.tiny.formats.calculator import run_tool
 from relay_integrations.tiny.sets import problem_set
 from relay_integrations.tiny.tasks import Problem, is_right
+from tests.integration.recording import recording
 from tests.unit.llamaindex_support import HashEmbedding
 
 TYPES = {"string": str, "integer": int, "number": float}
@@ -71,16 +71,10 @@ def tools_of(problem: Problem, calls: list[str]) -> list[Any]:
     """The tools of a problem, which write down what they return."""
 
     def made(name: str, description: str, parameters: dict[str, Any]) -> FunctionTool:
-        def run(**arguments: Any) -> str:
-            try:
-                result = run_tool(name, arguments)
-            except (ValueError, TypeError) as e:
-                result = f"Error: {e}"
-            calls.append(result)
-            return result
-
         fields: dict[str, Any] = {key: (TYPES[about["type"]], ...) for key, about in parameters["properties"].items()}
-        return FunctionTool.from_defaults(run, name=name, description=description, fn_schema=create_model(name, **fields))
+        return FunctionTool.from_defaults(
+            recording(name, calls), name=name, description=description, fn_schema=create_model(name, **fields)
+        )
 
     functions = [tool["function"] for tool in problem.tools]
     return [made(function["name"], function["description"], function["parameters"]) for function in functions]
